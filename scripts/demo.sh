@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# From nothing to a trained model: installs what is missing, builds, trains a small GPT on tales that Rookery makes up
+# itself, and lets it tell one. Takes a few minutes, most of it for the build; downloads nothing but Debian packages.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/setup.sh
+echo "demo: building (the first time takes several minutes)"
+scripts/build.sh
+echo
+echo "demo: training a GPT on made-up tales"
+build/rookery train --set name=demo --out runs/demo
+echo
+echo "demo: a tale, as the model tells it:"
+echo
+build/rookery generate runs/demo --prompt "Once" --tokens 450 --temperature 0.7
+echo
+echo "demo: done. The run is in runs/demo; look into it with: build/rookery inspect runs/demo"

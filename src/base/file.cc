@@ -1,0 +1,127 @@
+#include "base/file.h"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include <openssl/evp.h>
+
+#include "base/error.h"
+
+namespace rookery {
+namespace {
+
+[[noreturn]] void fail(const std::filesystem::path& path, std::string_view action, int error = errno) {
+  throw InputError("{}: cannot {}: {}", path.string(), action, std::strerror(error));
+}
+
+// Closes a descriptor when its scope ends.
+struct Descriptor {
+  int fd;
+  ~Descriptor() { ::close(fd); }
+};
+
+Descriptor open_regular(const std::filesystem::path& path, struct stat& status) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) fail(path, "open");
+  Descriptor file{fd};
+  if (::fstat(fd, &status) != 0) fail(path, "read");
+  if (!S_ISREG(status.st_mode)) throw InputError("{}: is not a regular file", path.string());
+  return Descriptor{std::exchange(file.fd, -1)};
+}
+
+}  // namespace
+
+MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
+  struct stat status {};
+  const Descriptor file = open_regular(path, status);
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size == 0) return;
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
+  if (data == MAP_FAILED) fail(path, "map");
+  bytes_ = {static_cast<const std::byte*>(data), size};
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+std::string read_file(const std::filesystem::path& path, Bytes limit) {
+  struct stat status {};
+  const Descriptor file = open_regular(path, status);
+  if (status.st_size > limit) throw InputError("{}: is larger than {}", path.string(), format_bytes(limit));
+  std::string content(static_cast<std::size_t>(status.st_size), '\0');
+  std::size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t n = ::read(file.fd, content.data() + done, content.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(path, "read");
+    if (n == 0) break;
+    done += static_cast<std::size_t>(n);
+  }
+  content.resize(done);
+  return content;
+}
+
+FileWriter::FileWriter(const std::filesystem::path& path, Mode mode)
+    : path_(path),
+      fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (mode == Mode::kAppend ? O_APPEND : O_TRUNC), 0644)) {
+  if (fd_ < 0) fail(path, "write");
+}
+
+FileWriter::~FileWriter() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void FileWriter::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(path_, "write");
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+}
+
+void FileWriter::finish() {
+  // EINVAL: a pipe or a terminal, which has nothing to write through.
+  if (::fsync(fd_) != 0 && errno != EINVAL) fail(path_, "write");
+  if (::close(std::exchange(fd_, -1)) != 0) fail(path_, "write");
+}
+
+void replace_file(const std::filesystem::path& path, std::string_view content) {
+  std::filesystem::path temporary = path;
+  temporary += ".tmp";
+  try {
+    FileWriter file(temporary);
+    file.write(content);
+    file.finish();
+  } catch (const Error&) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(temporary.c_str());
+    fail(path, "replace", error);
+  }
+}
+
+std::string digest(std::span<const std::byte> bytes) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> hash{};
+  unsigned length = 0;
+  const int ok = EVP_Digest(bytes.data(), bytes.size(), hash.data(), &length, EVP_sha256(), nullptr);
+  ROOKERY_CHECK(ok == 1);
+  std::string hex;
+  for (unsigned i = 0; i < length; ++i) hex += fmt::format("{:02x}", hash[i]);
+  return hex;
+}
+
+}  // namespace rookery

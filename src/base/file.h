@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/units.h"
+
+namespace rookery {
+
+// A file mapped into memory, read only. Throws InputError naming the path if it cannot be opened.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&&) = delete;
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  std::span<const std::byte> bytes_;
+};
+
+// The whole file as a string. Throws InputError if it is missing, or larger than `limit`.
+std::string read_file(const std::filesystem::path& path, Bytes limit = Bytes{1} << 30);
+
+// A file that is being written. Every failure (a full disk, a lost directory) throws InputError naming the path, also
+// one that the system reports only at close. Nothing is durable before finish().
+class FileWriter {
+ public:
+  enum class Mode { kReplace, kAppend };  // what becomes of a file that is there already
+
+  explicit FileWriter(const std::filesystem::path& path, Mode mode = Mode::kReplace);
+  ~FileWriter();  // closes; the file stays as far as it was written
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+
+  // Hands all bytes to the system in one call, unless the system takes fewer at a time.
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  void finish();  // writes through to the disk, and closes
+
+ private:
+  std::filesystem::path path_;
+  int fd_;
+};
+
+// Replaces `path` as a whole: readers see the old content or the new, whatever happens in between.
+void replace_file(const std::filesystem::path& path, std::string_view content);
+
+// SHA-256, in hexadecimal.
+std::string digest(std::span<const std::byte> bytes);
+
+}  // namespace rookery

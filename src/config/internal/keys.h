@@ -1,0 +1,152 @@
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+
+#include "config/internal/rules.h"
+#include "config/settings.h"
+
+// The table of all keys. Reading, printing, suggestions and JSON all walk it, so a key is added with its member in
+// settings.h and one line here. A walk is a visitor with
+//   void key(name, value, comment, rule)        one setting;
+//   void section(name, keys, comment)           a [table], to which keys_of() applies;
+//   void list(name, list of keys, comment)      a [[table]] for every element.
+namespace rookery::config::internal {
+
+// The same line serves readers, which change the settings, and printers, which see them as constant.
+template <typename T, typename Plain>
+concept MaybeConst = std::same_as<std::remove_const_t<T>, Plain>;
+
+void keys_of(MaybeConst<Model> auto& s, auto& v) {
+  const Whole size{.most = 1'000'000};
+  // Not a Choice: programs add kinds of their own, so the registry of models checks the name.
+  v.key("kind", s.kind,
+        "gpt, gpt-neo-8m, gpt-neo-125m, bert, seq2seq, transformer-base, mlp, cnn, resnet18, resnet50, vgg16",
+        kAnyText);
+  v.key("layers", s.layers, "blocks of a transformer, hidden layers of an mlp", size);
+  v.key("width", s.width, "features between layers", size);
+  v.key("heads", s.heads, "attention heads; must divide the width", size);
+  v.key("hidden", s.hidden, "features inside a feed-forward layer; by default 4 times the width", size);
+  v.key("context", s.context, "tokens in a sequence", size);
+  v.key("vocabulary", s.vocabulary, "different tokens; by default the tokenizer's", size);
+  v.key("dropout", s.dropout, "share of activations that training drops at random", kBelowOne);
+  v.key("classes", s.classes, "of an image classifier; by default the data's", size);
+  v.key("channels", s.channels, "of an image; by default the data's", size);
+  v.key("image_size", s.image_size, "height and width of an image in pixels; by default the data's", size);
+  v.key("stem", s.stem, "first layers of a resnet, auto by image size", Choice{{"auto", "cifar", "imagenet"}});
+}
+
+void keys_of(MaybeConst<Data> auto& s, auto& v) {
+  v.key("source", s.source,
+        "tales or translation (need no download), a text file or a directory of them, a .bin of uint16 tokens, or a directory with "
+        "MNIST IDX or CIFAR-10 files",
+        kAnyText);
+  v.key("tokenizer", s.tokenizer, "how text becomes tokens: bytes or sentencepiece:FILE", kTokenizer);
+  v.key("augment", s.augment, "random crops and flips of CIFAR-10 images", Flag{});
+  v.key("mask_probability", s.mask_probability, "share of tokens that bert has to guess", kShare);
+}
+
+void keys_of(MaybeConst<Train> auto& s, auto& v) {
+  const Choice optimizers{{"sgd", "adam", "adamw", "accum-adam", "accum-adamw", "lamb"}};
+  const Choice schedules{{"constant", "cosine", "inverse-sqrt", "linear"}};
+  v.key("steps", s.steps, "length of the run", Whole{.least = 1});
+  v.key("batch", s.batch, "samples per cluster and step", Whole{1, 1'000'000'000});
+  v.key("micro_batches", s.micro_batches, "equal parts of a batch, computed one after another", Whole{1, 1'000'000});
+  v.key("optimizer", s.optimizer, "update rule", optimizers);
+  v.key("lr", s.lr, "peak learning rate", kPositive);
+  v.key("weight_decay", s.weight_decay, "λ; decoupled from the gradient in adamw and lamb", kNotNegative);
+  v.key("beta1", s.beta1, "decay of Adam's first moment", kBelowOne);
+  v.key("beta2", s.beta2, "decay of Adam's second moment", kBelowOne);
+  v.key("epsilon", s.epsilon, "added to the root of Adam's second moment", kPositive);
+  v.key("momentum", s.momentum, "of sgd", kBelowOne);
+  v.key("nesterov", s.nesterov, "look ahead along sgd's momentum", Flag{});
+  v.key("accumulate", s.accumulate, "τ: steps after which accum-adam and accum-adamw commit their moments",
+        Whole{1, 1'000'000});
+  v.key("clip", s.clip, "largest norm of the whole gradient; 0: no limit", kNotNegative);
+  v.key("warmup", s.warmup, "steps in which the learning rate rises to its peak", Whole{});
+  v.key("schedule", s.schedule, "learning rate after warm-up", schedules);
+  v.key("min_lr", s.min_lr, "where cosine and linear end, as a share of lr", kShare);
+  v.key("seed", s.seed, "of everything random; the same seed gives the same run",
+        Whole{.most = std::numeric_limits<std::int64_t>::max()});
+  v.key("eval_every", s.eval_every, "steps between evaluations; 0: only at the end", Whole{});
+  v.key("eval_batches", s.eval_batches, "batches in an evaluation", Whole{1, 1'000'000});
+  v.key("checkpoint_every", s.checkpoint_every, "steps between checkpoints; 0: only at the end", Whole{});
+  v.key("keep_checkpoints", s.keep_checkpoints, "latest checkpoints that are kept", Whole{1, 1'000'000});
+  v.key("log_every", s.log_every, "steps between lines in log.txt; 0: none", Whole{});
+  v.key("threads", s.threads, "that compute; 0: one for each core", Whole{.most = 4096});
+  v.key("device", s.device, "that computes: cpu, cuda or cuda:N", kDevice);
+}
+
+void keys_of(MaybeConst<Swarm> auto& s, auto& v) {
+  v.key("peers", s.peers, "processes that train together", Whole{1, 100'000});
+  v.key("clusters", s.clusters, "copies of the model; their peers share it as a pipeline",
+        Or<Whole>{"auto", {1, 100'000}});
+}
+
+inline const Choice& codecs() {
+  static const Choice kCodecs{{"none", "bf16", "int8"}};
+  return kCodecs;
+}
+
+void keys_of(MaybeConst<Pipeline> auto& s, auto& v) {
+  v.key("schedule", s.schedule, "order of forward and backward passes", Choice{{"auto", "async", "1f1b", "gpipe"}});
+  v.key("stages", s.stages, "layers of the peers in a cluster, e.g. [[0, 3], [3, 6]]", Or<Stages>{"auto"});
+  v.key("weights", s.weights, "that an async backward pass uses", Choice{{"stash", "latest", "recompute"}});
+  v.key("update_frequency", s.update_frequency, "micro-batches per update in async", Whole{1, 1'000'000});
+  v.key("codec", s.codec, "of activations and their gradients on the wire", codecs());
+}
+
+void keys_of(MaybeConst<Sync> auto& s, auto& v) {
+  const Choice methods{{"auto", "allreduce", "gossip", "local-sgd", "diloco", "palsgd", "none"}};
+  const Choice topologies{{"auto", "complete", "ring", "one-peer-exp", "alternating-exp-ring", "bandwidth-aware"}};
+  v.key("method", s.method, "how copies of the model stay one", methods);
+  v.key("interval", s.interval, "H: steps between rounds of local-sgd, diloco and palsgd", Whole{.least = 1});
+  v.key("codec", s.codec, "of what copies exchange on the wire", codecs());
+  v.key("topology", s.topology, "who averages with whom in gossip", topologies);
+  v.key("mode", s.mode, "gossip mixes while computing or after the update", Choice{{"cwc", "atc"}});
+  v.key("consensus", s.consensus, "γ: gossip mixes with γW + (1-γ)I", Real{.high = 1, .with_low = false});
+  v.key("outer_lr", s.outer_lr, "learning rate of the outer step of diloco and palsgd", kPositive);
+  v.key("outer_momentum", s.outer_momentum, "Nesterov momentum of the outer step", kBelowOne);
+  v.key("pull_probability", s.pull_probability, "p: share of palsgd's steps that are pulls", kBelowOne);
+  v.key("pull_strength", s.pull_strength, "λ: how strongly palsgd pulls to the last agreed model", kNotNegative);
+  v.key("pull_lr", s.pull_lr, "learning rate of a pull with Adam-like optimizers; sgd uses lr", kPositive);
+  v.key("pull", s.pull, "when palsgd pulls", Choice{{"random", "every-step"}});
+  v.key("warmup_steps", s.warmup_steps, "W: steps of allreduce before palsgd starts", Whole{});
+  v.key("fragments", s.fragments, "parts of the model that diloco and palsgd exchange in turn", Whole{1, 1'000'000});
+  v.key("delay", s.delay, "τ: steps between sending a fragment and applying the result", Whole{});
+  v.key("merge", s.merge, "α: share of the local value that a delayed result leaves", kShare);
+  v.key("robust", s.robust, "defence against peers that send nonsense", Choice{{"off", "clip", "trimmed-mean"}});
+}
+
+void keys_of(MaybeConst<Network> auto& s, auto& v) {
+  v.key("bandwidth", s.bandwidth, "of every peer, each way, e.g. \"100mbit\"", Or<Bandwidth>{"unlimited"});
+  v.key("latency", s.latency, "one way, e.g. \"20ms\"", Duration{});
+  v.key("jitter", s.jitter, "largest random addition to the latency, e.g. \"5ms\"", Duration{});
+  v.key("loss", s.loss, "share of packets that are lost", kBelowOne);
+}
+
+void keys_of(MaybeConst<Peer> auto& s, auto& v) {
+  v.key("speed", s.speed, "share of the computer's speed that the peer gets", kPositive);
+  v.key("jitter", s.jitter, "random variation of its step time, as a share", kNotNegative);
+  v.key("memory", s.memory, "that its part of the model may take, e.g. \"512MiB\"", Or<Size>{"unlimited"});
+  v.key("host", s.host, "computer it pretends to run on; the same name is the same computer", kAnyText);
+}
+
+void keys_of(MaybeConst<Dashboard> auto& s, auto& v) {
+  v.key("listen", s.listen, "address of the web page, e.g. 127.0.0.1:0 (port 0: any that is free), or off", kListen);
+}
+
+void keys_of(MaybeConst<Settings> auto& s, auto& v) {
+  v.key("name", s.name, "the run's directory in runs/", kFileName);
+  v.section("model", s.model, "Sizes of 0 come from the preset that kind names, or are the kind's default.");
+  v.section("data", s.data, "");
+  v.section("train", s.train, "");
+  v.section("swarm", s.swarm, "");
+  v.section("pipeline", s.pipeline, "How one copy of the model runs on several peers.");
+  v.section("sync", s.sync, "How the copies stay one model.");
+  v.section("network", s.network, "Shapes the links of a local swarm.");
+  v.list("peer", s.peers, "One table for each local peer, in order; the others are as fast as they can be.");
+  v.section("dashboard", s.dashboard, "");
+}
+
+}  // namespace rookery::config::internal

@@ -1,0 +1,120 @@
+#include "model/profile.h"
+
+#include <algorithm>
+
+#include <ATen/ATen.h>
+
+#include "base/random.h"
+
+namespace rookery::model {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::chrono::nanoseconds median(std::vector<std::chrono::nanoseconds> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+// Fresh leaves, so that a layer is measured alone.
+Tensors detached(const Tensors& tensors) {
+  Tensors result;
+  for (const at::Tensor& tensor : tensors) {
+    result.push_back(tensor.detach());
+    if (tensor.is_floating_point()) result.back().set_requires_grad(true);
+  }
+  return result;
+}
+
+// Σ of all outputs that carry gradients: something to start backward from.
+at::Tensor scalar_of(const Tensors& outputs) {
+  at::Tensor total;
+  for (const at::Tensor& output : outputs) {
+    if (!output.requires_grad()) continue;
+    total = total.defined() ? total + output.sum() : output.sum();
+  }
+  return total;
+}
+
+Bytes bytes_of(const Tensors& tensors) {
+  Bytes total = 0;
+  for (const at::Tensor& tensor : tensors) total += static_cast<Bytes>(tensor.nbytes());
+  return total;
+}
+
+std::int64_t first_uses(const Layer& layer, std::vector<Parameter>& seen) {
+  std::int64_t count = 0;
+  for (const Parameter& parameter : layer.parameters()) {
+    if (std::find(seen.begin(), seen.end(), parameter) != seen.end()) continue;
+    seen.push_back(parameter);
+    count += parameter.spec().elements();
+  }
+  return count;
+}
+
+at::Tensor random_ids(Random& random, std::int64_t rows, std::int64_t columns, std::int64_t below) {
+  at::Tensor ids = at::empty({rows, columns}, at::kLong);
+  auto* data = ids.data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < ids.numel(); ++i) {
+    data[i] = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(below)));
+  }
+  return ids;
+}
+
+}  // namespace
+
+std::vector<LayerCost> profile(const Model& model, const Batch& batch, int repetitions) {
+  const auto parameters = model.parameters(), buffers = model.buffers();
+  ParameterStore store(parameters, buffers);
+  store.initialize(1);
+  std::vector<LayerCost> costs;
+  std::vector<Parameter> seen;
+  Tensors inputs = batch.inputs;
+  const Pass pass{.training = true, .key = 0};
+  for (std::size_t i = 0; i < model.size(); ++i) {
+    Layer& layer = model.layer(i);
+    LayerCost cost{.name = layer.name(), .parameters = first_uses(layer, seen)};
+    std::vector<std::chrono::nanoseconds> forward, backward;
+    Tensors outputs;
+    for (int r = 0; r < repetitions + 1; ++r) {  // the first one warms up
+      const Tensors leaves = detached(inputs);
+      const bool last = i + 1 == model.size();
+      const auto start = Clock::now();
+      outputs = last ? Tensors{model.head().loss(leaves, batch.targets, pass).sum} : layer.forward(leaves, pass);
+      const auto middle = Clock::now();
+      scalar_of(outputs).backward();
+      if (r == 0) continue;
+      forward.push_back(middle - start);
+      backward.push_back(Clock::now() - middle);
+    }
+    cost.forward = median(forward);
+    cost.backward = median(backward);
+    cost.output_bytes = bytes_of(outputs) / std::max<std::int64_t>(1, batch.samples);
+    costs.push_back(cost);
+    inputs = detached(outputs);
+  }
+  return costs;
+}
+
+Batch random_batch(Task task, const ModelOptions& o, std::int64_t samples, std::uint64_t seed) {
+  Random random({seed, word_of("random_batch")});
+  Batch batch;
+  batch.samples = samples;
+  if (task == Task::kClassification) {
+    at::Tensor images = at::empty({samples, o.channels, o.image_size, o.image_size}, at::kFloat);
+    for (float& pixel : floats(images)) pixel = static_cast<float>(2 * random.uniform() - 1);
+    batch.inputs = {images};
+    batch.targets = random_ids(random, samples, 1, o.classes).view({samples});
+  } else {
+    batch.inputs = {random_ids(random, samples, o.context, o.vocabulary)};
+    if (task == Task::kTranslation) {
+      batch.inputs.push_back(random_ids(random, samples, o.context, o.vocabulary));
+      batch.inputs.push_back(at::full({samples}, o.context, at::kLong));
+    }
+    batch.targets = random_ids(random, samples, o.context, o.vocabulary);
+  }
+  batch.tokens = batch.loss_terms = batch.targets.numel();
+  return batch;
+}
+
+}  // namespace rookery::model

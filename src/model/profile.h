@@ -1,0 +1,28 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "model/model.h"
+
+namespace rookery::model {
+
+// What one layer costs on this machine.
+struct LayerCost {
+  std::string name;
+  std::int64_t parameters = 0;        // tied ones count where they are used first
+  std::chrono::nanoseconds forward{};   // median of the repetitions
+  std::chrono::nanoseconds backward{};
+  Bytes output_bytes = 0;             // what would cross a cut after this layer, per sample
+};
+
+// Measures every layer on `batch`, layer by layer, so that memory is needed for one layer's activations at a time.
+// Binds the model's parameters to memory of its own. Requires: they are unbound.
+std::vector<LayerCost> profile(const Model& model, const Batch& batch, int repetitions);
+
+// A batch of random inputs of the right form.
+Batch random_batch(Task task, const ModelOptions& options, std::int64_t samples, std::uint64_t seed);
+
+}  // namespace rookery::model

@@ -1,0 +1,66 @@
+#include "observe/metrics.h"
+
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+namespace rookery::observe {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json finite(double number) { return std::isfinite(number) ? Json(number) : Json(nullptr); }
+
+void add_if(Json& object, const char* name, const std::optional<double>& number) {
+  if (number) object[name] = finite(*number);
+}
+
+Json to_json(const PeerSummary& peer) {
+  return {{"name", peer.name}, {"peak_memory_bytes", peer.peak_memory_bytes}, {"busy_share", finite(peer.busy_share)}};
+}
+
+}  // namespace
+
+Json to_json(const StepMetrics& metrics) {
+  Json object = {{"step", metrics.step},
+                 {"loss", finite(metrics.loss)},
+                 {"seconds", finite(metrics.seconds)},
+                 {"step_seconds", finite(metrics.step_seconds)},
+                 {"samples", metrics.samples},
+                 {"tokens", metrics.tokens},
+                 {"lr", finite(metrics.lr)},
+                 {"grad_norm", finite(metrics.grad_norm)}};
+  add_if(object, "eval_loss", metrics.eval_loss);
+  add_if(object, "eval_accuracy", metrics.eval_accuracy);
+  return object;
+}
+
+Json to_json(const Summary& summary) {
+  Json object = {{"final_loss", finite(summary.final_loss)}};
+  add_if(object, "eval_loss", summary.eval_loss);
+  add_if(object, "eval_accuracy", summary.eval_accuracy);
+  add_if(object, "test_loss", summary.test_loss);
+  add_if(object, "test_accuracy", summary.test_accuracy);
+  add_if(object, "entropy_floor", summary.entropy_floor);
+  object["steps"] = summary.steps;
+  object["samples"] = summary.samples;
+  object["tokens"] = summary.tokens;
+  object["tokens_per_second"] = finite(summary.tokens_per_second);
+  object["samples_per_second"] = finite(summary.samples_per_second);
+  object["wall_seconds"] = finite(summary.wall_seconds);
+  object["peak_memory_bytes"] = summary.peak_memory_bytes;
+  object["parameters"] = summary.parameters;
+  Json& peers = object["peers"] = Json::array();
+  for (const PeerSummary& peer : summary.peers) peers.push_back(to_json(peer));
+  return object;
+}
+
+void Sinks::step(const StepMetrics& metrics) {
+  for (const auto& sink : sinks_) sink->step(metrics);
+}
+
+void Sinks::finish(const Summary& summary) {
+  for (const auto& sink : sinks_) sink->finish(summary);
+}
+
+}  // namespace rookery::observe

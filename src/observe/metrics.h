@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/units.h"
+
+namespace rookery::observe {
+
+// What happened in one step: a line of metrics.jsonl.
+struct StepMetrics {
+  std::int64_t step = 0;     // counts from 1
+  double loss = 0;           // mean over clusters
+  double seconds = 0;        // since the run started
+  double step_seconds = 0;   // of this step alone
+  std::int64_t samples = 0;  // cumulative
+  std::int64_t tokens = 0;   // cumulative
+  double lr = 0;
+  double grad_norm = 0;  // before clipping
+  std::optional<double> eval_loss{}, eval_accuracy{};
+};
+
+// What a peer reports when a run ends.
+struct PeerSummary {
+  std::string name;
+  Bytes peak_memory_bytes = 0;
+  double busy_share = 0;  // of the wall time, spent computing
+};
+
+// How a run ended: summary.json.
+struct Summary {
+  double final_loss = 0;
+  std::optional<double> eval_loss{}, eval_accuracy{};
+  std::optional<double> test_loss{}, test_accuracy{};
+  std::optional<double> entropy_floor{};  // the least loss that any model can have on this data
+  std::int64_t steps = 0;
+  std::int64_t samples = 0;
+  std::int64_t tokens = 0;
+  double tokens_per_second = 0;
+  double samples_per_second = 0;
+  double wall_seconds = 0;
+  Bytes peak_memory_bytes = 0;  // of the largest peer
+  std::int64_t parameters = 0;
+  std::vector<PeerSummary> peers{};
+};
+
+// One member per field, under the field's name, in the order above. Optional fields without a value are left out;
+// numbers that are not finite become null; the others are written so that reading gives the same number.
+nlohmann::ordered_json to_json(const StepMetrics& metrics);
+nlohmann::ordered_json to_json(const Summary& summary);
+
+// Where metrics go. The methods are called by one thread, steps in ascending order.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual void step(const StepMetrics& metrics) = 0;
+  virtual void finish(const Summary& summary) = 0;  // at most once, after the last step
+};
+
+// Passes everything on to several sinks, in the order in which they were added.
+class Sinks : public Sink {
+ public:
+  void add(std::unique_ptr<Sink> sink) { sinks_.push_back(std::move(sink)); }
+
+  void step(const StepMetrics& metrics) override;
+  void finish(const Summary& summary) override;
+
+ private:
+  std::vector<std::unique_ptr<Sink>> sinks_;
+};
+
+}  // namespace rookery::observe

@@ -1,0 +1,89 @@
+#include "observe/metrics.h"
+
+#include <limits>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "observe/peak_memory.h"
+
+namespace rookery::observe {
+namespace {
+
+TEST(StepMetrics, IsWrittenUnderItsFieldNames) {
+  StepMetrics metrics{.step = 3, .loss = 0.1, .seconds = 1.5, .step_seconds = 0.25, .samples = 48, .tokens = 6144};
+  metrics.lr = 1e-3;
+  metrics.grad_norm = 0.5;
+  EXPECT_EQ(to_json(metrics).dump(),
+            R"({"step":3,"loss":0.1,"seconds":1.5,"step_seconds":0.25,"samples":48,"tokens":6144,"lr":0.001,)"
+            R"("grad_norm":0.5})");
+}
+
+TEST(StepMetrics, HasEvaluationsOnlyWhereTheyTookPlace) {
+  StepMetrics metrics;
+  EXPECT_FALSE(to_json(metrics).contains("eval_loss"));
+  metrics.eval_loss = 2.5;
+  metrics.eval_accuracy = 0.5;
+  EXPECT_EQ(to_json(metrics)["eval_loss"], 2.5);
+  EXPECT_EQ(to_json(metrics)["eval_accuracy"], 0.5);
+}
+
+TEST(StepMetrics, NumbersSurviveTheFile) {
+  StepMetrics metrics;
+  for (const double number : {0.1 + 0.2, 1.0 / 3, 5e-324, 1.7976931348623157e308}) {
+    metrics.loss = number;
+    EXPECT_EQ(nlohmann::json::parse(to_json(metrics).dump())["loss"].get<double>(), number);
+  }
+}
+
+TEST(StepMetrics, NumbersThatAreNotFiniteBecomeNull) {
+  StepMetrics metrics;
+  metrics.loss = std::numeric_limits<double>::quiet_NaN();
+  metrics.grad_norm = std::numeric_limits<double>::infinity();
+  metrics.eval_loss = -std::numeric_limits<double>::infinity();
+  const auto object = to_json(metrics);
+  EXPECT_TRUE(object["loss"].is_null());
+  EXPECT_TRUE(object["grad_norm"].is_null());
+  EXPECT_TRUE(object["eval_loss"].is_null());
+}
+
+TEST(Summary, IsWrittenUnderItsFieldNames) {
+  Summary summary;
+  summary.final_loss = 1.25;
+  summary.eval_loss = 1.5;
+  summary.steps = 300;
+  summary.parameters = 7;
+  summary.peers = {{"a", 1024, 0.75}};
+  EXPECT_EQ(to_json(summary).dump(),
+            R"({"final_loss":1.25,"eval_loss":1.5,"steps":300,"samples":0,"tokens":0,"tokens_per_second":0.0,)"
+            R"("samples_per_second":0.0,"wall_seconds":0.0,"peak_memory_bytes":0,"parameters":7,)"
+            R"("peers":[{"name":"a","peak_memory_bytes":1024,"busy_share":0.75}]})");
+}
+
+TEST(Sinks, PassEverythingOnInOrder) {
+  struct Recorder : Sink {
+    Recorder(std::string& log, char name) : log_(log), name_(name) {}
+    void step(const StepMetrics& metrics) override { log_ += name_ + std::to_string(metrics.step) + ' '; }
+    void finish(const Summary& summary) override { log_ += name_ + std::to_string(-summary.steps) + ' '; }
+    std::string& log_;
+    char name_;
+  };
+  std::string log;
+  Sinks sinks;
+  sinks.add(std::make_unique<Recorder>(log, 'a'));
+  sinks.add(std::make_unique<Recorder>(log, 'b'));
+  sinks.step({.step = 1});
+  sinks.finish({.steps = 1});
+  EXPECT_EQ(log, "a1 b1 a-1 b-1 ");
+}
+
+TEST(PeakMemory, GrowsWithWhatIsTouchedAndNeverShrinks) {
+  const Bytes before = peak_memory();
+  EXPECT_GT(before, Bytes{1} << 20);
+  // Beyond any earlier peak, whatever was freed before.
+  { const std::vector<char> touched(static_cast<std::size_t>(before) + (64u << 20), 1); }
+  EXPECT_GE(peak_memory(), before + (Bytes{32} << 20));
+}
+
+}  // namespace
+}  // namespace rookery::observe

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "base/units.h"
+
+namespace rookery::observe {
+
+// The largest resident memory this process has had so far, as the kernel counts it (VmHWM).
+Bytes peak_memory();
+
+}  // namespace rookery::observe

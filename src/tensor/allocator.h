@@ -1,0 +1,22 @@
+#pragma once
+
+#include "base/units.h"
+
+namespace rookery {
+
+// Gives libtorch's CPU tensors memory from huge pages that is kept for reuse.
+//
+// glibc returns large blocks to the kernel at every free, and a training step then spends its time in page faults. Here
+// blocks from 64 KiB up are cut from arenas of 64 MiB or more that the kernel backs with huge pages; freed neighbours
+// merge, and the best fit is taken. Smaller ones stay with malloc. Arenas are kept: the next step needs them again.
+//
+// Affects the whole process; call before the first tensor is made. Thread-safe afterwards.
+void install_tensor_allocator();
+
+struct AllocatorStatistics {
+  Bytes reserved;  // in arenas
+  Bytes used;      // handed out
+};
+AllocatorStatistics allocator_statistics();
+
+}  // namespace rookery

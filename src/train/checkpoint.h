@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tensor/optimizer.h"
+#include "tensor/parameters.h"
+
+namespace rookery::train {
+
+// How far a run has come. With the settings it decides everything that follows.
+struct Position {
+  std::int64_t step = 0;  // steps done
+  std::int64_t samples = 0;
+  std::int64_t tokens = 0;
+  double seconds = 0;  // of training so far
+  double loss = 0;     // of the last step
+
+  bool operator==(const Position&) const = default;
+};
+
+// A checkpoint is the folder checkpoints/step-N: model.safetensors (parameters and buffers, by name),
+// optimizer.safetensors (flat state) and index.json (position, optimizer, and the size and SHA-256 of the others). It
+// gets its name only when all of it is on the disk, so a folder with that name is whole.
+
+struct CheckpointInfo {
+  std::filesystem::path path;
+  Position position;
+  std::string optimizer;
+  std::int64_t optimizer_steps = 0;
+  std::string data;  // the data set's fingerprint
+};
+
+// Saves the state after `position`, then removes all but the newest `keep` checkpoints. On any failure (a full disk)
+// throws InputError; earlier checkpoints are then untouched and nothing half-written is left.
+void save_checkpoint(const std::filesystem::path& checkpoints, const CheckpointInfo& info, ParameterStore& store,
+                     Optimizer& optimizer, std::int64_t keep);
+
+// The newest checkpoint's folder, if there is any.
+std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& checkpoints);
+
+// What index.json says. Throws InputError if it is missing or malformed.
+CheckpointInfo read_checkpoint_info(const std::filesystem::path& checkpoint);
+
+// Checks every file against the index, so that a damaged checkpoint is noticed before anything is changed.
+void verify_checkpoint(const std::filesystem::path& checkpoint);
+
+// Restores parameters and buffers; and the optimizer, if given. Throws InputError naming file and tensor.
+void load_checkpoint(const CheckpointInfo& info, ParameterStore& store, Optimizer* optimizer);
+
+std::filesystem::path model_file(const std::filesystem::path& checkpoint);
+
+}  // namespace rookery::train

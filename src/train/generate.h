@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "data/tokenizer.h"
+#include "model/model.h"
+
+namespace rookery::train {
+
+struct SamplingOptions {
+  std::int64_t tokens = 200;
+  double temperature = 0.8;  // 0: always the likeliest
+  std::int64_t top_k = 40;   // 0: all
+  std::uint64_t seed = 1;
+};
+
+// Continues `prompt` token by token with a bound language model, and calls `emit` with each token as it is drawn.
+// What lies further back than the context is forgotten. Requires: prompt is not empty, its tokens are in the
+// vocabulary; only the first `vocabulary` tokens are drawn (a model may have more than its tokenizer).
+void generate(const model::Model& model, std::int64_t context, std::int64_t vocabulary,
+              std::vector<data::Token> prompt, const SamplingOptions& options,
+              const std::function<void(data::Token)>& emit);
+
+}  // namespace rookery::train

@@ -1,0 +1,88 @@
+#include "train/learner.h"
+
+#include <omp.h>
+
+#include <thread>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include "base/error.h"
+#include "base/random.h"
+
+// Present when BLAS is OpenBLAS, whose pthread build does not follow OpenMP's number of threads.
+extern "C" void openblas_set_num_threads(int threads) __attribute__((weak));
+
+namespace rookery::train {
+namespace {
+
+at::Tensor moved(const at::Tensor& tensor, at::Device device) { return tensor.to(device, /*non_blocking=*/true); }
+
+Batch moved(Batch batch, at::Device device) {
+  for (at::Tensor& input : batch.inputs) input = moved(input, device);
+  batch.targets = moved(batch.targets, device);
+  return batch;
+}
+
+std::int64_t count_loss_terms(const at::Tensor& targets) {
+  return targets.numel() - targets.eq(kIgnoredTarget).sum().item<std::int64_t>();
+}
+
+double share(double part, std::int64_t whole) { return whole > 0 ? part / static_cast<double>(whole) : 0; }
+
+}  // namespace
+
+Learner::Learner(std::unique_ptr<model::Model> model, const OptimizerOptions& optimizer, at::Device device)
+    : model_(std::move(model)),
+      store_(model_->parameters(), model_->buffers(), device),
+      optimizer_(make_optimizer(optimizer, store_)),
+      device_(device) {}
+
+LossReport Learner::accumulate_gradients(const Batch& batch, std::int64_t micro_batches, std::uint64_t key) {
+  ROOKERY_CHECK(micro_batches >= 1 && micro_batches <= batch.samples);
+  store_.zero_gradients();
+  LossReport report{.loss_terms = batch.loss_terms};
+  for (std::int64_t i = 0; i < micro_batches; ++i) {
+    const Batch part = moved(micro_batches == 1 ? batch : slice(batch, i, micro_batches), device_);
+    const model::Pass pass{.training = true, .key = key + static_cast<std::uint64_t>(i)};
+    const ops::LossSum loss = model_->loss(part, pass);
+    const at::Tensor mean = loss.sum / static_cast<double>(std::max<std::int64_t>(1, batch.loss_terms));
+    mean.backward();
+    report.loss += share(loss.sum.item<double>(), batch.loss_terms);
+    report.accuracy += share(static_cast<double>(loss.correct), batch.loss_terms);
+  }
+  return report;
+}
+
+double Learner::update(double lr, double clip) {
+  const double norm = gradient_norm(store_);
+  optimizer_->step(lr, clip_scale(norm, clip));
+  return norm;
+}
+
+LossReport Learner::evaluate(const Batch& batch) {
+  const at::NoGradGuard no_gradients;
+  const ops::LossSum loss = model_->loss(moved(batch, device_), {});
+  return {share(loss.sum.item<double>(), batch.loss_terms),
+          share(static_cast<double>(loss.correct), batch.loss_terms), batch.loss_terms};
+}
+
+Batch slice(const Batch& batch, std::int64_t i, std::int64_t n) {
+  const std::int64_t begin = batch.samples * i / n, length = batch.samples * (i + 1) / n - begin;
+  Batch part;
+  for (const at::Tensor& input : batch.inputs) part.inputs.push_back(input.narrow(0, begin, length));
+  part.targets = batch.targets.narrow(0, begin, length);
+  part.samples = length;
+  part.tokens = batch.tokens / batch.samples * length;
+  part.loss_terms = count_loss_terms(part.targets);
+  return part;
+}
+
+void use_threads(std::int64_t threads) {
+  const int count = static_cast<int>(threads > 0 ? threads : std::max(1u, std::thread::hardware_concurrency()));
+  at::set_num_threads(count);
+  omp_set_num_threads(count);
+  if (openblas_set_num_threads != nullptr) openblas_set_num_threads(count);
+}
+
+}  // namespace rookery::train

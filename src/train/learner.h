@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "model/model.h"
+#include "tensor/batch.h"
+#include "tensor/optimizer.h"
+#include "tensor/parameters.h"
+
+namespace rookery::train {
+
+struct LossReport {
+  double loss = 0;      // mean over the loss terms
+  double accuracy = 0;  // share of loss terms whose target was the likeliest
+  std::int64_t loss_terms = 0;
+};
+
+// One copy of a model that learns: its layers, their memory and the optimizer. Lives on the compute thread.
+class Learner {
+ public:
+  Learner(std::unique_ptr<model::Model> model, const OptimizerOptions& optimizer, at::Device device);
+
+  // Sets the gradients to those of the batch's mean loss. The batch goes through in `micro_batches` slices; each term
+  // weighs the same whatever the slice it falls in, so without batch norm the result does not depend on their number.
+  // `key` draws dropout masks. Requires: 1 <= micro_batches <= batch.samples.
+  LossReport accumulate_gradients(const Batch& batch, std::int64_t micro_batches, std::uint64_t key);
+
+  // One optimizer step on them, clipped to norm `clip` (0: not at all). Returns the norm before clipping.
+  double update(double lr, double clip);
+
+  // The loss on a batch, without training.
+  LossReport evaluate(const Batch& batch);
+
+  const model::Model& model() const { return *model_; }
+  ParameterStore& store() { return store_; }
+  Optimizer& optimizer() { return *optimizer_; }
+
+ private:
+  std::unique_ptr<model::Model> model_;
+  ParameterStore store_;
+  std::unique_ptr<Optimizer> optimizer_;
+  at::Device device_;
+};
+
+// Slice `i` of `n` along the samples. Sizes differ by at most one.
+Batch slice(const Batch& batch, std::int64_t i, std::int64_t n);
+
+// How many threads libtorch, the kernels and OpenBLAS use; 0: all cores.
+void use_threads(std::int64_t threads);
+
+}  // namespace rookery::train

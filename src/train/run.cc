@@ -1,0 +1,221 @@
+#include "train/run.h"
+
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "observe/jsonl.h"
+#include "observe/peak_memory.h"
+#include "observe/tensorboard.h"
+
+namespace rookery::train {
+namespace {
+
+using data::Split;
+
+// Keeps the draws of dropout apart from every other use of the seed.
+constexpr std::uint64_t kDropout = 0x64726f70;
+
+std::uint64_t dropout_key(std::int64_t seed, std::int64_t step) {
+  const auto bits = Random({static_cast<std::uint64_t>(seed), kDropout, static_cast<std::uint64_t>(step)}).block(0);
+  return std::uint64_t{bits[0]} << 32 | bits[1];
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double rate(std::int64_t amount, double seconds) {
+  return seconds > 0 ? static_cast<double>(amount) / seconds : 0;
+}
+
+bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
+
+void check(const config::Settings& settings) {
+  const config::Train& t = settings.train;
+  if (t.micro_batches > t.batch) {
+    throw InputError("train.micro_batches ({}) must not exceed train.batch ({})", t.micro_batches, t.batch);
+  }
+  if (settings.swarm.peers > 1) {
+    throw InputError("swarm.peers is {}, but this version trains with one peer; set swarm.peers = 1",
+                     settings.swarm.peers);
+  }
+}
+
+config::Model with_sizes(config::Model model, const model::ModelOptions& o) {
+  model.layers = o.layers;
+  model.width = o.width;
+  model.heads = o.heads;
+  model.hidden = o.hidden;
+  model.context = o.context;
+  model.vocabulary = o.vocabulary;
+  model.classes = o.classes;
+  model.channels = o.channels;
+  model.image_size = o.image_size;
+  model.stem = o.stem;
+  return model;
+}
+
+}  // namespace
+
+Run::Run(config::Settings settings, RunDirectory directory, bool resume)
+    : settings_((check(settings), std::move(settings))),
+      directory_(std::move(directory)),
+      data_(open_data(settings_)),
+      sampler_(static_cast<std::uint64_t>(settings_.train.seed), data_->size(Split::kTrain)),
+      learner_(model::build_model(fitted_model(settings_, data_->info())), optimizer_options(settings_.train),
+               device_of(settings_.train)) {
+  settings_.model = with_sizes(settings_.model, fitted_model(settings_, data_->info()));
+  const auto checkpoint = resume ? newest_checkpoint(directory_.checkpoints()) : std::nullopt;
+  if (checkpoint) {
+    restore(*checkpoint);
+  } else {
+    learner_.store().initialize(static_cast<std::uint64_t>(settings_.train.seed));
+  }
+  if (resume) {
+    observe::truncate_after(directory_.metrics(), position_.step);
+  } else {
+    moved_aside_ = directory_.prepare();
+  }
+  replace_file(directory_.settings(), config::to_toml(settings_));
+  sinks_.add(std::make_unique<observe::JsonlSink>(directory_.metrics()));
+  sinks_.add(std::make_unique<observe::TensorBoardSink>(
+      directory_.tensorboard(), observe::TensorBoardSink::Options{.first_step = position_.step}));
+}
+
+void Run::restore(const std::filesystem::path& checkpoint) {
+  verify_checkpoint(checkpoint);
+  const CheckpointInfo info = read_checkpoint_info(checkpoint);
+  if (info.optimizer != settings_.train.optimizer) {
+    throw InputError("{}: was made with train.optimizer = \"{}\", not \"{}\"", checkpoint.string(), info.optimizer,
+                     settings_.train.optimizer);
+  }
+  if (info.data != data_->fingerprint()) {
+    throw InputError("{}: was made with other data than data.source = \"{}\" holds now", checkpoint.string(),
+                     settings_.data.source);
+  }
+  load_checkpoint(info, learner_.store(), &learner_.optimizer());
+  position_ = info.position;
+  saved_step_ = position_.step;
+}
+
+RunOutcome Run::train(const std::atomic<bool>& stop) {
+  const config::Train& t = settings_.train;
+  const Position began = position_;
+  const auto start = std::chrono::steady_clock::now();
+  spdlog::info("{}: {} parameters, {}, from step {} to {}", learner_.model().kind(), learner_.store().size(),
+               data_->info().description, position_.step, t.steps);
+  while (position_.step < t.steps && !stop) {
+    observe::StepMetrics metrics = step();
+    const bool last = position_.step == t.steps;
+    if (due(position_.step, t.eval_every) || (last && t.eval_batches > 0)) {
+      last_evaluation_ = evaluate(Split::kEval, t.eval_batches);
+      metrics.eval_loss = last_evaluation_->loss;
+      metrics.eval_accuracy = last_evaluation_->accuracy;
+    }
+    position_.seconds = began.seconds + seconds_since(start);
+    metrics.seconds = position_.seconds;
+    sinks_.step(metrics);
+    if (due(position_.step, t.checkpoint_every) || last) save();
+  }
+  if (saved_step_ != position_.step) save();
+  const RunOutcome outcome{summarize(seconds_since(start), began), position_.step < t.steps};
+  replace_file(directory_.summary(), observe::to_json(outcome.summary).dump(2) + "\n");
+  sinks_.finish(outcome.summary);
+  return outcome;
+}
+
+observe::StepMetrics Run::step() {
+  const config::Train& t = settings_.train;
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<data::Sampler::Place> places;
+  for (std::int64_t i = 0; i < t.batch; ++i) {
+    places.push_back(sampler_.at(static_cast<std::uint64_t>(position_.samples + i)));
+  }
+  const Batch batch = data_->batch(Split::kTrain, places);
+  const LossReport report =
+      learner_.accumulate_gradients(batch, t.micro_batches, dropout_key(t.seed, position_.step));
+  const double lr = learning_rate(schedule_options(t), position_.step);
+  const double norm = learner_.update(lr, t.clip);
+
+  position_.step += 1;
+  position_.samples += batch.samples;
+  position_.tokens += batch.tokens;
+  position_.loss = report.loss;
+  if (!std::isfinite(report.loss) || !std::isfinite(norm)) {
+    throw Error("the loss is no longer a number at step {}; lower train.lr (now {}) or raise train.warmup",
+                position_.step, t.lr);
+  }
+  const double seconds = seconds_since(start);
+  seconds_in_steps_ += seconds;
+  return {.step = position_.step,
+          .loss = report.loss,
+          .step_seconds = seconds,
+          .samples = position_.samples,
+          .tokens = position_.tokens,
+          .lr = lr,
+          .grad_norm = norm};
+}
+
+// The mean over the first samples of a split, the same in every run with this data and seed; at most `batches` batches.
+LossReport Run::evaluate(Split split, std::int64_t batches) {
+  const auto wanted = static_cast<std::uint64_t>(batches * settings_.train.batch);
+  const auto places = data::first_places(std::min(wanted, data_->size(split)));
+  const auto batch_size = static_cast<std::size_t>(settings_.train.batch);
+  LossReport total;
+  for (std::size_t i = 0; i < places.size(); i += batch_size) {
+    const auto some = std::span(places).subspan(i, std::min(batch_size, places.size() - i));
+    const LossReport report = learner_.evaluate(data_->batch(split, some));
+    const auto terms = static_cast<double>(report.loss_terms);
+    total.loss += report.loss * terms;
+    total.accuracy += report.accuracy * terms;
+    total.loss_terms += report.loss_terms;
+  }
+  const auto terms = static_cast<double>(std::max<std::int64_t>(1, total.loss_terms));
+  return {total.loss / terms, total.accuracy / terms, total.loss_terms};
+}
+
+void Run::save() {
+  const CheckpointInfo info{.path = {},
+                            .position = position_,
+                            .optimizer = settings_.train.optimizer,
+                            .optimizer_steps = learner_.optimizer().steps(),
+                            .data = data_->fingerprint()};
+  save_checkpoint(directory_.checkpoints(), info, learner_.store(), learner_.optimizer(),
+                  settings_.train.keep_checkpoints);
+  saved_step_ = position_.step;
+  spdlog::info("checkpoint at step {}", position_.step);
+}
+
+observe::Summary Run::summarize(double seconds_here, const Position& began) {
+  observe::Summary summary{.final_loss = position_.loss,
+                           .entropy_floor = data_->entropy_floor(),
+                           .steps = position_.step,
+                           .samples = position_.samples,
+                           .tokens = position_.tokens,
+                           .tokens_per_second = rate(position_.tokens - began.tokens, seconds_in_steps_),
+                           .samples_per_second = rate(position_.samples - began.samples, seconds_in_steps_),
+                           .wall_seconds = position_.seconds,
+                           .parameters = learner_.store().size()};
+  if (settings_.train.eval_batches > 0 && position_.step == settings_.train.steps) {
+    if (!last_evaluation_) last_evaluation_ = evaluate(Split::kEval, settings_.train.eval_batches);
+    summary.eval_loss = last_evaluation_->loss;
+    summary.eval_accuracy = last_evaluation_->accuracy;
+    const LossReport test = evaluate(Split::kTest, std::numeric_limits<std::int32_t>::max());
+    summary.test_loss = test.loss;
+    summary.test_accuracy = test.accuracy;
+  }
+  summary.peak_memory_bytes = observe::peak_memory();
+  summary.peers = {{.name = "peer-0",
+                    .peak_memory_bytes = summary.peak_memory_bytes,
+                    .busy_share = seconds_here > 0 ? seconds_in_steps_ / seconds_here : 0}};
+  return summary;
+}
+
+}  // namespace rookery::train

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+
+#include "config/settings.h"
+#include "observe/metrics.h"
+#include "train/checkpoint.h"
+#include "train/learner.h"
+#include "train/run_directory.h"
+#include "train/setup.h"
+
+namespace rookery::train {
+
+struct RunOutcome {
+  observe::Summary summary;
+  bool interrupted = false;  // `stop` was set: the state is in a checkpoint, and the run can be resumed
+};
+
+// The training of one model by one peer, in one run directory.
+//
+//   Run run(settings, directory, resume);
+//   run.add_sink(...);
+//   const RunOutcome outcome = run.train(stop);
+//
+// Lives on the calling thread, which is the compute thread.
+class Run {
+ public:
+  // Opens the data, builds the model, and prepares the directory. With `resume` it restores the newest checkpoint and
+  // cuts off the metrics written after it, or starts anew where there is none; without, an earlier run is moved aside.
+  // Everything that can be wrong with the input throws InputError before anything is written.
+  Run(config::Settings settings, RunDirectory directory, bool resume);
+
+  void add_sink(std::unique_ptr<observe::Sink> sink) { sinks_.add(std::move(sink)); }
+
+  // Trains to the last step, evaluating and saving checkpoints on the way; checks `stop` after every step. Writes
+  // metrics.jsonl, TensorBoard events and, at the end, summary.json.
+  // Throws Error if the loss is no longer a number.
+  RunOutcome train(const std::atomic<bool>& stop);
+
+  const Position& position() const { return position_; }
+  const data::Dataset& dataset() const { return *data_; }
+  const model::Model& model() const { return learner_.model(); }
+
+  // The settings with all sizes filled in, as they are in run.toml.
+  const config::Settings& settings() const { return settings_; }
+
+  // Where an earlier run in the same directory went, if there was one.
+  const std::optional<std::filesystem::path>& moved_aside() const { return moved_aside_; }
+
+ private:
+  observe::StepMetrics step();
+  LossReport evaluate(data::Split split, std::int64_t batches);
+  void restore(const std::filesystem::path& checkpoint);
+  void save();
+  observe::Summary summarize(double seconds_here, const Position& began);
+
+  config::Settings settings_;
+  RunDirectory directory_;
+  std::unique_ptr<data::Dataset> data_;
+  data::Sampler sampler_;
+  Learner learner_;
+  Position position_;
+  std::optional<std::int64_t> saved_step_;
+  std::optional<std::filesystem::path> moved_aside_;
+  std::optional<LossReport> last_evaluation_;
+  double seconds_in_steps_ = 0;
+  observe::Sinks sinks_;
+};
+
+}  // namespace rookery::train

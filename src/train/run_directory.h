@@ -1,0 +1,35 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+namespace rookery::train {
+
+// The folder that holds everything about one run.
+class RunDirectory {
+ public:
+  explicit RunDirectory(std::filesystem::path root) : root_(std::move(root)) {}
+
+  const std::filesystem::path& root() const { return root_; }
+  std::filesystem::path settings() const { return root_ / "run.toml"; }
+  std::filesystem::path metrics() const { return root_ / "metrics.jsonl"; }
+  std::filesystem::path summary() const { return root_ / "summary.json"; }
+  std::filesystem::path log() const { return root_ / "log.txt"; }
+  std::filesystem::path tensorboard() const { return root_ / "tensorboard"; }
+  std::filesystem::path checkpoints() const { return root_ / "checkpoints"; }
+
+  // Whether a run was started here.
+  bool holds_run() const { return std::filesystem::exists(settings()); }
+
+  // Creates the folder for a new run. An earlier run in it is moved aside, whole, to ROOT.1, ROOT.2, …; returns where.
+  // Throws InputError if the folder cannot be made, or holds something that is no run.
+  std::optional<std::filesystem::path> prepare() const;
+
+ private:
+  std::filesystem::path root_;
+};
+
+// A run for reading. Throws InputError if `path` is no run directory.
+RunDirectory open_run(const std::filesystem::path& path);
+
+}  // namespace rookery::train
