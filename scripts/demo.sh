@@ -9,10 +9,10 @@ echo "demo: building (the first time takes several minutes)"
 scripts/build.sh
 echo
 echo "demo: training a GPT on made-up tales"
-build/rookery train --set name=demo --out runs/demo
+build/rookery train examples/tales.toml --out runs/demo
 echo
 echo "demo: a tale, as the model tells it:"
 echo
-build/rookery generate runs/demo --prompt "Once" --tokens 450 --temperature 0.7
+build/rookery generate runs/demo --prompt "Once" --tokens 560 --temperature 0.6
 echo
 echo "demo: done. The run is in runs/demo; look into it with: build/rookery inspect runs/demo"

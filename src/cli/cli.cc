@@ -72,7 +72,11 @@ config::Settings SettingsOptions::load() const {
   return config::load(file.empty() ? std::nullopt : std::optional<std::filesystem::path>(file), overrides);
 }
 
-void print_json(const nlohmann::ordered_json& object) { fmt::print("{}\n", object.dump()); }
+void print_json(const nlohmann::ordered_json& object) {
+  // A language model of bytes may write anything; JSON is UTF-8.
+  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+  fmt::print("{}\n", object.dump(-1, ' ', false, kReplace));
+}
 
 void print_table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;

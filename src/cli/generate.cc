@@ -46,7 +46,8 @@ int generate(const GenerateOptions& options) {
     fmt::print("{}", shown);
   }
   const std::int64_t vocabulary = std::min(tokenizer->vocabulary(), trained.settings.model.vocabulary);
-  train::generate(*trained.model, trained.settings.model.context, vocabulary, prompt, options.sampling, emit);
+  train::generate(*trained.model, trained.settings.model.context, vocabulary, *tokenizer, prompt, options.sampling,
+                  emit);
   if (options.json) {
     print_json({{"prompt", options.prompt},
                 {"text", tokenizer->decode(tokens)},

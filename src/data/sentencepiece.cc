@@ -103,7 +103,7 @@ std::filesystem::path train_sentencepiece(std::span<const std::filesystem::path>
       {"add_dummy_prefix", "false"},
       {"byte_fallback", "true"},
       {"character_coverage", "0.9995"},
-      {"max_sentence_length", "65536"},
+      {"max_sentence_length", "16777216"},
       {"num_threads", "2"},
       {"minloglevel", "2"},
   });

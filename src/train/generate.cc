@@ -38,19 +38,41 @@ data::Token draw(std::span<const float> logits, const SamplingOptions& options, 
   return order[k - 1];
 }
 
+bool is_space(char c) { return c == ' ' || c == '\n'; }
+bool ends_sentence(char c) { return c == '.' || c == '!' || c == '?' || c == '"' || c == '\n'; }
+
+// The last tokens that fit the context. Where a sentence starts in the first half of them, they begin with that: text
+// that breaks off in the middle of a sentence is nothing that a model has seen much of.
+std::vector<data::Token> window(const std::vector<data::Token>& text, std::int64_t context,
+                                const data::Tokenizer& tokenizer) {
+  const auto size = static_cast<std::int64_t>(text.size());
+  if (size <= context) return text;
+  const std::vector<data::Token> last(text.end() - context, text.end());
+  std::string before = ". ";
+  for (std::int64_t i = 0; i < context / 2; ++i) {
+    const std::string piece = tokenizer.decode(std::span(last).subspan(static_cast<std::size_t>(i), 1));
+    if (piece.empty()) continue;
+    const bool after_space = is_space(before.back()) && ends_sentence(before[before.size() - 2]);
+    const bool with_space = is_space(piece.front()) && piece.size() > 1 && ends_sentence(before.back());
+    if (i > 0 && (after_space || with_space)) return {last.begin() + i, last.end()};
+    before = (before + piece).substr(before.size() + piece.size() - 2);
+  }
+  return last;
+}
+
 }  // namespace
 
 void generate(const model::Model& model, std::int64_t context, std::int64_t vocabulary,
-              std::vector<data::Token> prompt, const SamplingOptions& options,
+              const data::Tokenizer& tokenizer, std::vector<data::Token> text, const SamplingOptions& options,
               const std::function<void(data::Token)>& emit) {
-  ROOKERY_CHECK(!prompt.empty());
+  ROOKERY_CHECK(!text.empty());
   const at::NoGradGuard no_gradients;
   Random random({options.seed, word_of("generate")});
-  std::vector<std::int64_t> text(prompt.begin(), prompt.end());
   for (std::int64_t i = 0; i < options.tokens; ++i) {
-    const auto length = std::min(static_cast<std::int64_t>(text.size()), context);
+    const std::vector<data::Token> seen = window(text, context, tokenizer);
+    const auto length = static_cast<std::int64_t>(seen.size());
     const at::Tensor ids = at::empty({1, length}, at::kLong);
-    std::copy(text.end() - length, text.end(), ids.data_ptr<std::int64_t>());
+    std::copy(seen.begin(), seen.end(), ids.data_ptr<std::int64_t>());
     const at::Tensor logits = model.predict({ids}).at(0).select(1, length - 1).flatten().contiguous();
     const std::span<const float> scores(logits.data_ptr<float>(), static_cast<std::size_t>(vocabulary));
     const data::Token token = draw(scores, options, random);

@@ -18,10 +18,10 @@ struct SamplingOptions {
 };
 
 // Continues `prompt` token by token with a bound language model, and calls `emit` with each token as it is drawn.
-// What lies further back than the context is forgotten. Requires: prompt is not empty, its tokens are in the
-// vocabulary; only the first `vocabulary` tokens are drawn (a model may have more than its tokenizer).
+// What lies further back than the context is forgotten, by whole sentences where that leaves half of it.
+// Requires: prompt is not empty, and its tokens are below the tokenizer's and the model's vocabulary; so are all drawn.
 void generate(const model::Model& model, std::int64_t context, std::int64_t vocabulary,
-              std::vector<data::Token> prompt, const SamplingOptions& options,
+              const data::Tokenizer& tokenizer, std::vector<data::Token> prompt, const SamplingOptions& options,
               const std::function<void(data::Token)>& emit);
 
 }  // namespace rookery::train

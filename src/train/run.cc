@@ -114,7 +114,7 @@ RunOutcome Run::train(const std::atomic<bool>& stop) {
   while (position_.step < t.steps && !stop) {
     observe::StepMetrics metrics = step();
     const bool last = position_.step == t.steps;
-    if (due(position_.step, t.eval_every) || (last && t.eval_batches > 0)) {
+    if (t.eval_batches > 0 && (last || due(position_.step, t.eval_every))) {
       last_evaluation_ = evaluate(Split::kEval, t.eval_batches);
       metrics.eval_loss = last_evaluation_->loss;
       metrics.eval_accuracy = last_evaluation_->accuracy;
@@ -122,6 +122,10 @@ RunOutcome Run::train(const std::atomic<bool>& stop) {
     position_.seconds = began.seconds + seconds_since(start);
     metrics.seconds = position_.seconds;
     sinks_.step(metrics);
+    if (due(position_.step, t.log_every)) {
+      spdlog::info("step {} loss {:.4f} grad_norm {:.3f} lr {:.3g}", metrics.step, metrics.loss, metrics.grad_norm,
+                   metrics.lr);
+    }
     if (due(position_.step, t.checkpoint_every) || last) save();
   }
   if (saved_step_ != position_.step) save();

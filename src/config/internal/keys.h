@@ -69,7 +69,7 @@ void keys_of(MaybeConst<Train> auto& s, auto& v) {
   v.key("seed", s.seed, "of everything random; the same seed gives the same run",
         Whole{.most = std::numeric_limits<std::int64_t>::max()});
   v.key("eval_every", s.eval_every, "steps between evaluations; 0: only at the end", Whole{});
-  v.key("eval_batches", s.eval_batches, "batches in an evaluation", Whole{1, 1'000'000});
+  v.key("eval_batches", s.eval_batches, "batches in an evaluation; 0: no evaluations, nor a test at the end", Whole{.most = 1'000'000});
   v.key("checkpoint_every", s.checkpoint_every, "steps between checkpoints; 0: only at the end", Whole{});
   v.key("keep_checkpoints", s.keep_checkpoints, "latest checkpoints that are kept", Whole{1, 1'000'000});
   v.key("log_every", s.log_every, "steps between lines in log.txt; 0: none", Whole{});

@@ -192,11 +192,8 @@ void differentiate_softmax(float* p, float* dp, std::int64_t limit, float scale,
 }
 
 float dot(std::int64_t n, const float* a, const float* b) {
-  Vector sum = hn::Zero(kFloats);
-  for_each_vector(0, n, [&](std::int64_t i, std::int64_t count) HWY_ATTR {
-    sum = hn::MulAdd(load_some(a + i, count), load_some(b + i, count), sum);
-  });
-  return sum_of_lanes(sum);
+  return sum_over(n, [&](std::int64_t i, std::int64_t count)
+                         HWY_ATTR { return hn::Mul(load_some(a + i, count), load_some(b + i, count)); });
 }
 
 // Consecutive parts of a scratch buffer, each aligned.

@@ -61,27 +61,44 @@ void multiply_panels(std::int64_t rows, std::int64_t depth, Left a, const float*
   }
 }
 
-// The epilogue on the tile of C at (i, j), just computed.
+// The epilogue on the tile of C at (i, j), just computed. What it consists of is known at compile time, so that its
+// constants stay in registers.
+template <Activation kActivation, bool kDerivative, bool kResidual>
 void finish_tile(const Job& job, std::int64_t i, std::int64_t j, std::int64_t rows, std::int64_t columns) {
   const Epilogue& epilogue = job.epilogue;
   const auto zero = hn::Zero(kFloats), one = hn::Set(kFloats, 1.0f);
-  for (std::int64_t r = i; r < i + rows; ++r) {
-    float* c = job.c + r * job.ldc;
-    const std::int64_t place = r * job.epilogue_stride;
-    for_each_vector(j, j + columns, [&](std::int64_t column, std::int64_t count) HWY_ATTR {
-      Vector y = load_some(c + column, count), derivative = one;
-      if (epilogue.bias) y = hn::Add(y, load_some(epilogue.bias + column, count));
-      if (epilogue.activation == Activation::kGelu) {
+  for_each_vector(j, j + columns, [&](std::int64_t column, std::int64_t count) HWY_ATTR {
+    const Vector bias = epilogue.bias ? load_some(epilogue.bias + column, count) : zero;
+    for (std::int64_t r = i; r < i + rows; ++r) {
+      float* c = job.c + r * job.ldc + column;
+      const std::int64_t place = r * job.epilogue_stride + column;
+      Vector y = hn::Add(load_some(c, count), bias), derivative = one;
+      if constexpr (kActivation == Activation::kGelu) {
         gelu(y, y, derivative);
-      } else if (epilogue.activation == Activation::kRelu) {
+      } else if constexpr (kActivation == Activation::kRelu) {
         derivative = hn::IfThenElseZero(hn::Gt(y, zero), one);
         y = at_least(zero, y);
       }
-      if (epilogue.derivative) store_some(derivative, epilogue.derivative + place + column, count);
-      if (epilogue.residual) y = hn::Add(y, load_some(epilogue.residual + place + column, count));
-      store_some(y, c + column, count);
-    });
-  }
+      if constexpr (kDerivative) store_some(derivative, epilogue.derivative + place, count);
+      if constexpr (kResidual) y = hn::Add(y, load_some(epilogue.residual + place, count));
+      store_some(y, c, count);
+    }
+  });
+}
+
+using FinishTile = void (*)(const Job&, std::int64_t, std::int64_t, std::int64_t, std::int64_t);
+
+template <Activation kActivation>
+FinishTile finish_of(const Epilogue& e) {
+  if (e.derivative) return e.residual ? finish_tile<kActivation, true, true> : finish_tile<kActivation, true, false>;
+  return e.residual ? finish_tile<kActivation, false, true> : finish_tile<kActivation, false, false>;
+}
+
+// nullptr if there is nothing to do.
+FinishTile finish_of(const Epilogue& e) {
+  if (e.activation == Activation::kGelu) return finish_of<Activation::kGelu>(e);
+  if (e.activation == Activation::kRelu) return finish_of<Activation::kRelu>(e);
+  return e.bias || e.derivative || e.residual ? finish_of<Activation::kNone>(e) : nullptr;
 }
 
 // A tile that sticks out over the right edge of C is computed in a buffer.
@@ -160,8 +177,7 @@ bool should_pack_a(const Matrix& a, std::int64_t n) {
 void multiply_block(const Job& job, std::int64_t j, std::int64_t columns, std::int64_t i, std::int64_t rows,
                     std::int64_t k, std::int64_t depth, const float* packed_a, const float* packed_b) {
   const bool accumulate = job.accumulate || k > 0;
-  const bool finish = k + depth == job.k && (job.epilogue.bias || job.epilogue.activation != Activation::kNone ||
-                                             job.epilogue.derivative || job.epilogue.residual);
+  const FinishTile finish = k + depth == job.k ? finish_of(job.epilogue) : nullptr;
   for (std::int64_t jj = 0; jj < columns; jj += kTileColumns) {
     const std::int64_t tile_columns = std::min(kTileColumns, columns - jj);
     const float* b = packed_b + jj * depth;
@@ -175,15 +191,16 @@ void multiply_block(const Job& job, std::int64_t j, std::int64_t columns, std::i
       } else {
         multiply_edge(tile_rows, tile_columns, depth, a, b, c, job.ldc, accumulate);
       }
-      if (finish) finish_tile(job, i + ii, j + jj, tile_rows, tile_columns);
+      if (finish) finish(job, i + ii, j + jj, tile_rows, tile_columns);
     }
   }
 }
 
 void finish_without_product(const Job& job) {
+  const FinishTile finish = finish_of(job.epilogue);
   for (std::int64_t i = 0; i < job.m; ++i) {
     if (!job.accumulate) std::fill_n(job.c + i * job.ldc, job.n, 0.0f);
-    finish_tile(job, i, 0, 1, job.n);
+    if (finish) finish(job, i, 0, 1, job.n);
   }
 }
 

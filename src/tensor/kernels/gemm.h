@@ -19,7 +19,7 @@ struct Epilogue {
   const float* bias = nullptr;                // (N), added to every row
   Activation activation = Activation::kNone;  // gelu is the exact form with erf
   float* derivative = nullptr;                // (M, N) contiguous; receives activation'(z) if given
-  const float* residual = nullptr;            // (M, N) contiguous; may be C itself only if ldc == N and !accumulate
+  const float* residual = nullptr;            // (M, N) contiguous, added last; must not overlap C
 };
 
 // C (M, N), rows ldc floats apart: C = A·B, or C += A·B if `accumulate`; then the epilogue.

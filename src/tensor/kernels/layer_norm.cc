@@ -22,19 +22,16 @@ void layer_norm_forward_rows(std::int64_t rows, std::int64_t width, const float*
                              const float* bias, float epsilon, float* y, float* statistics) {
   const float inverse_width = 1.0f / static_cast<float>(width);
   for (std::int64_t r = 0; r < rows; ++r, x += width, y += width, statistics += 2) {
-    Vector sum = hn::Zero(kFloats);
-    for_each_vector(0, width,
-                    [&](std::int64_t j, std::int64_t count) HWY_ATTR { sum = hn::Add(sum, load_some(x + j, count)); });
-    const float mean = sum_of_lanes(sum) * inverse_width;
-
+    const float mean = inverse_width * sum_over(width, [&](std::int64_t j, std::int64_t count)
+                                                           HWY_ATTR { return load_some(x + j, count); });
     const auto center = hn::Set(kFloats, mean);
-    Vector squares = hn::Zero(kFloats);
-    for_each_vector(0, width, [&](std::int64_t j, std::int64_t count) HWY_ATTR {
-      auto d = hn::Sub(load_some(x + j, count), center);
-      if (count < kLanes) d = hn::IfThenElseZero(hn::FirstN(kFloats, static_cast<std::size_t>(count)), d);
-      squares = hn::MulAdd(d, d, squares);
-    });
-    const float scale = 1.0f / std::sqrt(sum_of_lanes(squares) * inverse_width + epsilon);
+    const float variance = inverse_width * sum_over(width, [&](std::int64_t j, std::int64_t count) HWY_ATTR {
+                             const auto d = hn::Sub(load_some(x + j, count), center);
+                             const auto square = hn::Mul(d, d);
+                             if (count == kLanes) return square;
+                             return hn::IfThenElseZero(hn::FirstN(kFloats, static_cast<std::size_t>(count)), square);
+                           });
+    const float scale = 1.0f / std::sqrt(variance + epsilon);
 
     const auto factor = hn::Set(kFloats, scale);
     for_each_vector(0, width, [&](std::int64_t j, std::int64_t count) HWY_ATTR {

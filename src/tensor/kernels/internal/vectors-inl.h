@@ -48,6 +48,22 @@ HWY_INLINE void for_each_vector(std::int64_t begin, std::int64_t end, const F& f
 HWY_INLINE float sum_of_lanes(Vector v) { return hn::GetLane(hn::SumOfLanes(kFloats, v)); }
 HWY_INLINE float max_of_lanes(Vector v) { return hn::GetLane(hn::MaxOfLanes(kFloats, v)); }
 
+// The sum of f(i, count) over the runs of [0, n), as for for_each_vector; f leaves zeros in the lanes from count on.
+// Four sums in turn, so that one addition need not wait for the last.
+template <typename F>
+HWY_INLINE float sum_over(std::int64_t n, const F& f) {
+  Vector s0 = hn::Zero(kFloats), s1 = s0, s2 = s0, s3 = s0;
+  std::int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    s0 = hn::Add(s0, f(i, kLanes));
+    s1 = hn::Add(s1, f(i + kLanes, kLanes));
+    s2 = hn::Add(s2, f(i + 2 * kLanes, kLanes));
+    s3 = hn::Add(s3, f(i + 3 * kLanes, kLanes));
+  }
+  for_each_vector(i, n, [&](std::int64_t j, std::int64_t count) HWY_ATTR { s0 = hn::Add(s0, f(j, count)); });
+  return sum_of_lanes(hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)));
+}
+
 #if HWY_TARGET != HWY_SCALAR
 
 // Four floats from each of Lanes(d) / 4 rows that lie 4 * stride apart: block b of the vector is p[4 * b * stride

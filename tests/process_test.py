@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Whole processes, as a user would run them: process_test.py BUILD_DIRECTORY"""
+
+import json
+import pathlib
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
+TINY = ["model.layers=1", "model.width=32", "model.heads=2", "model.context=32", "train.batch=4", "train.threads=1",
+        "train.eval_batches=1"]
+TIMEOUT = 120
+
+
+class ProcessTest(unittest.TestCase):
+    def setUp(self):
+        self._folder = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self._folder.name)
+
+    def tearDown(self):
+        self._folder.cleanup()
+
+    def run_program(self, *arguments, program="rookery", settings=(), **options):
+        command = [BUILD / program, *map(str, arguments)]
+        for setting in settings:
+            command += ["--set", setting]
+        # A model of bytes that has learnt little may write text that is not UTF-8.
+        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, errors="replace",
+                              timeout=TIMEOUT, check=False, **options)
+
+    def train(self, *settings, arguments=(), **options):
+        return self.run_program("train", "--out", "run", *arguments, settings=[*TINY, *settings], **options)
+
+    def assert_wrong_input(self, result, *fragments):
+        """Exit code 2, and one sentence on standard error that names what was wrong."""
+        self.assertEqual(result.returncode, 2, result.stderr)
+        lines = [line for line in result.stderr.splitlines() if line.startswith("rookery: ")]
+        self.assertEqual(len(lines), 1, result.stderr)
+        for fragment in fragments:
+            self.assertIn(fragment, lines[0])
+
+    def metrics(self, run="run"):
+        lines = [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]
+        for line in lines:
+            del line["seconds"], line["step_seconds"]
+        return lines
+
+    def checkpoints(self):
+        return sorted(path.name for path in (self.folder / "run" / "checkpoints").iterdir())
+
+
+class TrainTest(ProcessTest):
+    def test_a_run_holds_what_the_documents_promise(self):
+        result = self.train("train.steps=6", "train.eval_every=3", arguments=["--json"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        summary = json.loads(result.stdout.splitlines()[-1])
+        for key in ("final_loss", "eval_loss", "steps", "tokens_per_second", "samples_per_second", "wall_seconds",
+                    "peak_memory_bytes", "parameters", "entropy_floor"):
+            self.assertIn(key, summary)
+        run = self.folder / "run"
+        self.assertEqual(json.loads((run / "summary.json").read_text())["final_loss"], summary["final_loss"])
+        self.assertTrue((run / "log.txt").stat().st_size > 0)
+        self.assertTrue(any((run / "tensorboard").iterdir()))
+        first = json.loads((run / "metrics.jsonl").read_text().splitlines()[0])
+        for key in ("step", "loss", "seconds", "samples", "tokens", "lr", "grad_norm"):
+            self.assertIn(key, first)
+
+        again = self.run_program("train", run / "run.toml", "--out", "again")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertEqual(self.metrics("again"), self.metrics("run"))
+
+    def test_interrupt_saves_a_checkpoint_and_resume_goes_on(self):
+        settings = [*TINY, "train.steps=400", "train.checkpoint_every=1000"]
+        command = [BUILD / "rookery", "train", "--out", "run"]
+        for setting in settings:
+            command += ["--set", setting]
+        process = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + TIMEOUT
+        metrics = self.folder / "run" / "metrics.jsonl"
+        while not (metrics.exists() and metrics.read_text().count("\n") >= 3):
+            self.assertIsNone(process.poll(), "ended before it could be interrupted")
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 130)
+        self.assertIn("--resume", out)
+        done = len(self.metrics())
+        self.assertEqual(self.checkpoints(), [f"step-{done}"])
+
+        # The settings come from the run itself; those given again win.
+        result = self.run_program("train", "--out", "run", "--resume", settings=[f"train.steps={done + 5}"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual([line["step"] for line in self.metrics()], list(range(1, done + 6)))
+
+    def test_a_full_disk_keeps_the_old_checkpoint(self):
+        self.assertEqual(self.train("train.steps=4").returncode, 0)
+        before = (self.folder / "run/checkpoints/step-4/model.safetensors").read_bytes()
+
+        def small_files():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (40000, 40000))
+
+        result = self.train("train.steps=8", arguments=["--resume"], preexec_fn=small_files)
+        self.assert_wrong_input(result, "checkpoints/step-8")
+        self.assertEqual(self.checkpoints(), ["step-4"])
+        self.assertEqual((self.folder / "run/checkpoints/step-4/model.safetensors").read_bytes(), before)
+        self.assertEqual(self.train("train.steps=8", arguments=["--resume"]).returncode, 0)
+
+
+class BadInputTest(ProcessTest):
+    def assert_refused(self, result, *fragments):
+        self.assert_wrong_input(result, *fragments)
+        self.assertFalse((self.folder / "run").exists(), "something was written")
+
+    def test_unknown_key(self):
+        (self.folder / "run.toml").write_text("[model]\nwidht = 5\n")
+        self.assert_refused(self.run_program("train", "run.toml", "--out", "run"), "run.toml:2", "model.widht", "'width'")
+
+    def test_wrong_unit(self):
+        self.assert_refused(self.train("network.latency=20"), "network.latency")
+        self.assert_refused(self.train("network.bandwidth=100parsec"), "network.bandwidth", "parsec")
+
+    def test_unknown_model(self):
+        self.assert_refused(self.train("model.kind=gtp"), "model.kind", "did you mean 'gpt'")
+
+    def test_missing_files(self):
+        self.assert_refused(self.run_program("train", "nothing.toml", "--out", "run"), "nothing.toml")
+        self.assert_refused(self.train("data.source=nothing.txt"), "nothing.txt")
+
+    def test_truncated_idx(self):
+        folder = self.folder / "mnist"
+        folder.mkdir()
+        for split, count in (("train", 60), ("t10k", 20)):
+            images = struct.pack(">IIII", 0x803, count, 28, 28) + bytes(count * 784)
+            (folder / f"{split}-images-idx3-ubyte").write_bytes(images)
+            (folder / f"{split}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, count) + bytes(count))
+        path = folder / "train-images-idx3-ubyte"
+        path.write_bytes(path.read_bytes()[:-100])
+        result = self.run_program("train", "--out", "run", settings=["model.kind=cnn", "data.source=mnist"])
+        self.assert_refused(result, "train-images-idx3-ubyte")
+
+    def test_text_shorter_than_a_context(self):
+        (self.folder / "short.txt").write_text("Once.")
+        self.assert_refused(self.train("data.source=short.txt"), "short.txt")
+
+    def test_lying_safetensors(self):
+        header = b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}'
+        for name, length, content in (("lying", 1 << 40, header), ("overlap", len(header), header)):
+            path = self.folder / f"{name}.safetensors"
+            path.write_bytes(struct.pack("<Q", length) + content + bytes(12))
+            self.assert_wrong_input(self.run_program("inspect", path), path.name)
+
+    def test_corrupt_checkpoint(self):
+        self.assertEqual(self.train("train.steps=2").returncode, 0)
+        path = self.folder / "run/checkpoints/step-2/optimizer.safetensors"
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+        result = self.train("train.steps=4", arguments=["--resume"])
+        self.assert_wrong_input(result, "optimizer.safetensors", "damaged")
+        self.assertEqual(len(self.metrics()), 2)
+
+    def test_unknown_option_and_command(self):
+        for arguments in (["train", "--frobnicate"], ["tarin"], []):
+            result = self.run_program(*arguments)
+            self.assertEqual(result.returncode, 2)
+            self.assertTrue(result.stderr)
+
+
+class CommandTest(ProcessTest):
+    def test_generate_inspect_and_export(self):
+        self.assertEqual(self.train("train.steps=3").returncode, 0)
+        texts = [self.run_program("generate", "run", "--prompt", "Once", "--tokens", 40, "--seed", seed).stdout
+                 for seed in (1, 1, 2)]
+        self.assertTrue(texts[0].startswith("Once"))
+        self.assertEqual(texts[0], texts[1])
+        self.assertNotEqual(texts[0], texts[2])
+        one = json.loads(self.run_program("generate", "run", "--prompt", "Once", "--json").stdout.splitlines()[-1])
+        self.assertTrue(one["text"].startswith("Once"))
+
+        inspected = json.loads(self.run_program("inspect", "run", "--json").stdout.splitlines()[-1])
+        self.assertEqual(inspected["checkpoint"]["step"], 3)
+
+        exported = self.run_program("export", "run", "model.safetensors")
+        self.assertEqual(exported.returncode, 0, exported.stderr)
+        content = (self.folder / "model.safetensors").read_bytes()
+        (length,) = struct.unpack("<Q", content[:8])
+        header = json.loads(content[8:8 + length])
+        self.assertEqual(header["embedding.tokens"]["shape"], [256, 32])
+        self.assertEqual(json.loads(header["__metadata__"]["rookery.model"])["width"], 32)
+        listed = self.run_program("inspect", "model.safetensors")
+        self.assertIn("embedding.tokens", listed.stdout)
+
+    def test_config_prints_a_file_that_gives_itself(self):
+        first = self.run_program("config", settings=["train.lr=0.5", "network.latency=20ms"])
+        self.assertEqual(first.returncode, 0, first.stderr)
+        (self.folder / "run.toml").write_text(first.stdout)
+        self.assertEqual(self.run_program("config", "run.toml").stdout, first.stdout)
+        self.assertEqual(json.loads(self.run_program("config", "run.toml", "--json").stdout)["train"]["lr"], 0.5)
+
+    def test_inspect_model_counts_its_parameters(self):
+        result = self.run_program("inspect", "--model", "gpt-neo-8m", "--repetitions", 1, "--json",
+                                  settings=["model.context=32"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        profile = json.loads(result.stdout.splitlines()[-1])
+        self.assertEqual(profile["parameters"], sum(layer["parameters"] for layer in profile["layers"]))
+        self.assertEqual(len(profile["layers"]), 10)
+
+    def test_a_tokenizer_can_be_learnt_and_used(self):
+        words = " ".join(f"word{i % 97} and number {i}" for i in range(4000))
+        (self.folder / "text.txt").write_text(words)
+        result = self.run_program("data", "tokenizer", "text.txt", "--vocabulary", 400, "--out", "words")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        result = self.train("data.source=text.txt", "data.tokenizer=sentencepiece:words.model", "train.steps=2")
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_a_model_of_ones_own_works_like_the_others(self):
+        folder = self.folder / "mnist"
+        folder.mkdir()
+        for split, count in (("train", 200), ("t10k", 20)):
+            labels = bytes(i % 10 for i in range(count))
+            # Class k is a bright row k: something that can be learnt.
+            images = b"".join(bytes(255 if row == label else 0 for row in range(28) for _ in range(28)) for label in labels)
+            (folder / f"{split}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 0x803, count, 28, 28) + images)
+            (folder / f"{split}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, count) + labels)
+        settings = ["model.kind=mixer", "data.source=mnist", "train.steps=60", "train.batch=20", "train.lr=0.01",
+                    "train.threads=1"]
+        result = self.run_program("train", "--out", "run", "--json", program="custom_model", settings=settings)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertGreater(json.loads(result.stdout.splitlines()[-1])["test_accuracy"], 0.9)
+
+
+if __name__ == "__main__":
+    unittest.main()
