@@ -72,8 +72,9 @@ void say_how_it_ended(const train::Run& run, const train::RunOutcome& outcome, c
     fmt::print("{:<12} {:.4f}   the eval loss is {:.4f} above what any model could reach\n", "floor", *s.entropy_floor,
                *s.eval_loss - *s.entropy_floor);
   }
-  fmt::print("{:<12} {} tokens/s, {} samples/s, peak memory {}\n", "speed", format_count(s.tokens_per_second),
-             format_count(s.samples_per_second), format_bytes(s.peak_memory_bytes));
+  const std::string tokens = classes ? "" : format_count(s.tokens_per_second) + " tokens/s, ";
+  fmt::print("{:<12} {}{} samples/s, peak memory {}\n", "speed", tokens, format_count(s.samples_per_second),
+             format_bytes(s.peak_memory_bytes));
   fmt::print("{:<12} {}\n", "run", out);
   if (run.dataset().info().task == Task::kLanguageModel) {
     fmt::print("{:<12} rookery generate {} --prompt \"Once\"\n", "try", out);

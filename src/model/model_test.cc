@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "model/profile.h"
+#include "tensor/allocator.h"
 #include "tensor/optimizer.h"
 
 namespace rookery::model {
@@ -36,7 +37,10 @@ struct BoundModel {
   ParameterStore store;
 };
 
-class EveryKind : public testing::TestWithParam<std::string> {};
+class EveryKind : public testing::TestWithParam<std::string> {
+ protected:
+  static void SetUpTestSuite() { install_tensor_allocator(); }  // as the program does
+};
 
 // A few steps on one batch: every kind is wired so that its loss falls, and every parameter gets a gradient.
 TEST_P(EveryKind, LearnsOneBatchByHeart) {

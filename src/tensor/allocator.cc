@@ -48,10 +48,11 @@ class Arenas {
     return address;
   }
 
-  void release(void* pointer) {
+  // False if the pointer did not come from here.
+  bool release(void* pointer) {
     const std::lock_guard lock(mutex_);
     auto block = blocks_.find(static_cast<char*>(pointer));
-    ROOKERY_CHECK(block != blocks_.end() && block->second.used);
+    if (block == blocks_.end() || !block->second.used) return false;
     used_ -= block->second.size;
     block->second.used = false;
     block = merged_with_next(block);
@@ -63,6 +64,7 @@ class Arenas {
       }
     }
     free_.insert({block->second.size, block->first});
+    return true;
   }
 
   AllocatorStatistics statistics() {
@@ -120,8 +122,11 @@ Arenas& arenas() {
   return *instance;
 }
 
-void release_large(void* pointer) { arenas().release(pointer); }
+void release_large(void* pointer) { ROOKERY_CHECK(arenas().release(pointer)); }
 void release_small(void* pointer) { std::free(pointer); }
+void release_any(void* pointer) {
+  if (!arenas().release(pointer)) std::free(pointer);
+}
 
 class TensorAllocator final : public c10::Allocator {
  public:
@@ -135,6 +140,9 @@ class TensorAllocator final : public c10::Allocator {
     if (::posix_memalign(&pointer, kAlignment, size) != 0) out_of_memory(size);
     return {pointer, pointer, &release_small, c10::Device(c10::DeviceType::CPU)};
   }
+
+  // For those who keep a bare pointer, as oneDNN does.
+  c10::DeleterFnPtr raw_deleter() const override { return &release_any; }
 };
 
 }  // namespace

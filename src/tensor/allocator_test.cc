@@ -1,9 +1,11 @@
 #include "tensor/allocator.h"
 
+#include <cstring>
 #include <random>
 #include <thread>
 
 #include <ATen/ATen.h>
+#include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
 
 namespace rookery {
@@ -46,6 +48,17 @@ TEST_F(AllocatorTest, BlocksKeepTheirContentsAndMerge) {
   const Bytes reserved = allocator_statistics().reserved;
   const at::Tensor whole_arena = at::empty({16 << 20});
   EXPECT_EQ(allocator_statistics().reserved, reserved);
+}
+
+TEST_F(AllocatorTest, BarePointersCanBeFreed) {
+  const Bytes used = allocator_statistics().used;
+  c10::Allocator* allocator = c10::GetCPUAllocator();
+  for (const std::size_t size : {100u, 1u << 20}) {
+    void* pointer = allocator->raw_allocate(size);
+    std::memset(pointer, 1, size);
+    allocator->raw_deallocate(pointer);
+  }
+  EXPECT_EQ(allocator_statistics().used, used);
 }
 
 TEST_F(AllocatorTest, ThreadsMayShareIt) {

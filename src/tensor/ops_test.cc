@@ -75,7 +75,7 @@ TEST_F(OpsTest, LinearWithoutBiasAndResidual) {
 }
 
 TEST_F(OpsTest, LayerNorm) {
-  for (const std::int64_t width : {2, 7, 16, 80, 129}) {
+  for (const std::int64_t width : {7, 16, 80, 129}) {
     expect_equal([](const auto& t) { return ops::layer_norm(t[0], t[1], t[2]); },
                  [](const auto& t) { return reference::layer_norm(t[0], t[1], t[2], 1e-5); },
                  {random({3, 11, width}), random({width}), random({width})});

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "tensor/allocator.h"
 
 namespace rookery::train {
 namespace {
@@ -32,6 +33,7 @@ class StopAfter : public observe::Sink {
 
 class RunTest : public testing::Test {
  protected:
+  static void SetUpTestSuite() { install_tensor_allocator(); }  // as the program does
   void SetUp() override {
     use_threads(1);
     root_ = fs::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
