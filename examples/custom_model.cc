@@ -1,8 +1,8 @@
-// A model of your own in Rookery: an MLP-Mixer for small images. Registering it makes it a kind like the built-in ones,
-// in every command:
+// A model of your own in Rookery: a small recurrent network that reads an image column by column. Registering it makes
+// it a kind like the built-in ones, in every command:
 //
-//   build/custom_model train --set model.kind=mixer --set data.source=data/mnist
-//   build/custom_model inspect --model mixer
+//   build/custom_model train --set model.kind=reader --set data.source=data/mnist
+//   build/custom_model inspect --model reader
 #include <ATen/ATen.h>
 
 #include "cli/cli.h"
@@ -13,67 +13,47 @@ namespace {
 using namespace rookery;
 using model::ModelOptions;
 
-// Cuts images into columns and maps each to `width` features.   {(B, C, H, W)} → {(B, W, width)}
-class Columns final : public model::Layer {
+// {images (B, C, H, W)} → {state after the last column (B, D)}. Any libtorch operator may be used; gradients follow.
+class Reader final : public model::Layer {
  public:
-  explicit Columns(const ModelOptions& o)
-      : Layer("columns"),
-        linear_{weight("weight", {o.width, o.channels * o.image_size}, Initializer::normal(0.05)), vector("bias", o.width)} {}
+  explicit Reader(const ModelOptions& o)
+      : Layer("reader"),
+        read_(linear("read", o.channels * o.image_size, o.width, Initializer::normal(0.05))),
+        keep_(linear("keep", o.width, o.width, Initializer::normal(0.05))) {}
 
   Tensors forward(const Tensors& inputs, const model::Pass&) override {
-    return {linear_(inputs[0].permute({0, 3, 1, 2}).flatten(2))};
+    const at::Tensor columns = read_(inputs[0].permute({0, 3, 1, 2}).flatten(2));  // (B, W, D)
+    at::Tensor state = at::zeros_like(columns.select(1, 0));
+    for (std::int64_t i = 0; i < columns.size(1); ++i) state = at::tanh(columns.select(1, i) + state + keep_(state));
+    return {state};
   }
 
  private:
-  model::LinearParameters linear_;
+  model::LinearParameters read_, keep_;
 };
 
-// Mixes between columns, then between features; each on a residual branch.   {(B, T, D)} → {(B, T, D)}
-class Mixer final : public model::Layer {
- public:
-  Mixer(const std::string& name, const ModelOptions& o)
-      : Layer(name),
-        norm_{vector("norm.weight", o.width, 1), vector("norm.bias", o.width)},
-        tokens_{weight("tokens.weight", {o.image_size, o.image_size}, Initializer::normal(0.05)), vector("tokens.bias", o.image_size)},
-        features_{weight("features.weight", {o.width, o.width}, Initializer::normal(0.05)), vector("features.bias", o.width)} {}
-
-  Tensors forward(const Tensors& inputs, const model::Pass&) override {
-    const at::Tensor mixed = tokens_(norm_(inputs[0]).transpose(1, 2), ops::Activation::kGelu).transpose(1, 2);
-    const at::Tensor x = inputs[0] + mixed;
-    return {features_(x, ops::Activation::kGelu, x)};
-  }
-
- private:
-  model::NormParameters norm_;
-  model::LinearParameters tokens_, features_;
-};
-
-// Scores of the classes from the mean over columns. The loss of a Head is cross-entropy unless it says otherwise.
+// Scores of the classes. The loss of a Head is cross-entropy unless it says otherwise.
 class Scores final : public model::Head {
  public:
   explicit Scores(const ModelOptions& o)
-      : Head("head"), linear_{weight("weight", {o.classes, o.width}, Initializer::normal(0.05)), vector("bias", o.classes)} {}
+      : Head("head"), linear_(linear("linear", o.width, o.classes, Initializer::normal(0.05))) {}
 
-  Tensors forward(const Tensors& inputs, const model::Pass&) override { return {linear_(inputs[0].mean(1))}; }
+  Tensors forward(const Tensors& inputs, const model::Pass&) override { return {linear_(inputs[0])}; }
 
  private:
   model::LinearParameters linear_;
 };
 
-std::unique_ptr<model::Model> make_mixer(const ModelOptions& o) {
+std::unique_ptr<model::Model> make_reader(const ModelOptions& o) {
   std::vector<std::unique_ptr<model::Layer>> layers;
-  layers.push_back(std::make_unique<Columns>(o));
-  for (int i = 0; i < o.layers; ++i) layers.push_back(std::make_unique<Mixer>("mixer." + std::to_string(i), o));
+  layers.push_back(std::make_unique<Reader>(o));
   return std::make_unique<model::Model>(o.kind, std::move(layers), std::make_unique<Scores>(o));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  model::register_kind({.name = "mixer",
-                        .task = Task::kClassification,
-                        .summary = "MLP-Mixer over the columns of an image",
-                        .complete = model::defaults({.layers = 2, .width = 64, .classes = 10, .channels = 1, .image_size = 28}),
-                        .build = make_mixer});
+  const auto sizes = model::defaults({.layers = 1, .width = 64, .classes = 10, .channels = 1, .image_size = 28});
+  model::register_kind({"reader", Task::kClassification, "reads an image by columns", sizes, make_reader});
   return cli::run(argc, argv);
 }

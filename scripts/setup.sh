@@ -12,6 +12,7 @@ packages=(
 # For the benchmarks against PyTorch: scripts/setup.sh --bench
 if [[ "${1:-}" == "--bench" ]]; then
   packages+=(python3-torch libbenchmark-dev)
+  command -v npm >/dev/null || packages+=(npm)  # for scripts/get_data.sh
 elif [[ -n "${1:-}" ]]; then
   echo "usage: scripts/setup.sh [--bench]" >&2
   exit 2

@@ -76,7 +76,7 @@ class TrainTest(ProcessTest):
         self.assertEqual(self.metrics("again"), self.metrics("run"))
 
     def test_interrupt_saves_a_checkpoint_and_resume_goes_on(self):
-        settings = [*TINY, "train.steps=400", "train.checkpoint_every=1000"]
+        settings = [*TINY, "train.steps=300", "train.checkpoint_every=1000"]
         command = [BUILD / "rookery", "train", "--out", "run"]
         for setting in settings:
             command += ["--set", setting]
@@ -94,10 +94,12 @@ class TrainTest(ProcessTest):
         done = len(self.metrics())
         self.assertEqual(self.checkpoints(), [f"step-{done}"])
 
-        # The settings come from the run itself; those given again win.
-        result = self.run_program("train", "--out", "run", "--resume", settings=[f"train.steps={done + 5}"])
+        # The settings come from the run itself, and the rest of it is as if nothing had happened.
+        result = self.run_program("train", "--out", "run", "--resume")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertEqual([line["step"] for line in self.metrics()], list(range(1, done + 6)))
+        whole = self.run_program("train", "run/run.toml", "--out", "whole")
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        self.assertEqual(self.metrics("run"), self.metrics("whole"))
 
     def test_a_full_disk_keeps_the_old_checkpoint(self):
         self.assertEqual(self.train("train.steps=4").returncode, 0)
@@ -145,6 +147,15 @@ class BadInputTest(ProcessTest):
         result = self.run_program("train", "--out", "run", settings=["model.kind=cnn", "data.source=mnist"])
         self.assert_refused(result, "train-images-idx3-ubyte")
 
+    def test_images_that_are_not_square(self):
+        folder = self.folder / "mnist"
+        folder.mkdir()
+        for split in ("train", "t10k"):
+            (folder / f"{split}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 0x803, 60, 28, 56) + bytes(60 * 28 * 56))
+            (folder / f"{split}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, 60) + bytes(60))
+        result = self.run_program("train", "--out", "run", settings=["model.kind=mlp", "data.source=mnist"])
+        self.assert_refused(result, "data.source", "square")
+
     def test_text_shorter_than_a_context(self):
         (self.folder / "short.txt").write_text("Once.")
         self.assert_refused(self.train("data.source=short.txt"), "short.txt")
@@ -155,6 +166,11 @@ class BadInputTest(ProcessTest):
             path = self.folder / f"{name}.safetensors"
             path.write_bytes(struct.pack("<Q", length) + content + bytes(12))
             self.assert_wrong_input(self.run_program("inspect", path), path.name)
+
+    def test_a_prompt_that_the_model_has_no_tokens_for(self):
+        (self.folder / "tokens.bin").write_bytes(bytes([1, 0, 2, 0, 3, 0]) * 500)
+        self.assertEqual(self.train("data.source=tokens.bin", "train.steps=1").returncode, 0)
+        self.assert_wrong_input(self.run_program("generate", "run", "--prompt", "Once"), "run", "tokens")
 
     def test_corrupt_checkpoint(self):
         self.assertEqual(self.train("train.steps=2").returncode, 0)
@@ -229,7 +245,7 @@ class CommandTest(ProcessTest):
             images = b"".join(bytes(255 if row == label else 0 for row in range(28) for _ in range(28)) for label in labels)
             (folder / f"{split}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 0x803, count, 28, 28) + images)
             (folder / f"{split}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, count) + labels)
-        settings = ["model.kind=mixer", "data.source=mnist", "train.steps=60", "train.batch=20", "train.lr=0.01",
+        settings = ["model.kind=reader", "data.source=mnist", "train.steps=60", "train.batch=20", "train.lr=0.01",
                     "train.threads=1"]
         result = self.run_program("train", "--out", "run", "--json", program="custom_model", settings=settings)
         self.assertEqual(result.returncode, 0, result.stderr)

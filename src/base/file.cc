@@ -112,6 +112,13 @@ void replace_file(const std::filesystem::path& path, std::string_view content) {
     ::unlink(temporary.c_str());
     fail(path, "replace", error);
   }
+  sync(path.has_parent_path() ? path.parent_path() : ".");
+}
+
+void sync(const std::filesystem::path& file_or_directory) {
+  const Descriptor opened{::open(file_or_directory.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (opened.fd < 0) fail(file_or_directory, "open");
+  if (::fsync(opened.fd) != 0 && errno != EINVAL) fail(file_or_directory, "write");  // EINVAL: cannot be synced
 }
 
 std::string digest(std::span<const std::byte> bytes) {

@@ -53,6 +53,9 @@ class FileWriter {
 // Replaces `path` as a whole: readers see the old content or the new, whatever happens in between.
 void replace_file(const std::filesystem::path& path, std::string_view content);
 
+// Makes a file's content, or what was created or renamed in a directory, survive a power cut.
+void sync(const std::filesystem::path& file_or_directory);
+
 // SHA-256, in hexadecimal.
 std::string digest(std::span<const std::byte> bytes);
 

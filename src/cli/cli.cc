@@ -1,7 +1,10 @@
 #include "cli/cli.h"
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <new>
 
@@ -19,14 +22,16 @@ namespace {
 
 constexpr int kFailed = 1, kWrongInput = 2;
 
-int report(std::string_view message, int exit_code) {
-  fmt::print(stderr, "rookery: {}\n", message);
+int report(const std::string& message, int exit_code) {
+  std::fputs(("rookery: " + message + "\n").c_str(), stderr);  // must not fail where standard error is closed
   return exit_code;
 }
 
 int perform(const Action& action) {
   try {
-    return action();
+    const int exit_code = action();
+    if (std::fflush(stdout) != 0) throw Error("cannot write to standard output: {}", std::strerror(errno));
+    return exit_code;
   } catch (const InputError& e) {
     return report(e.what(), kWrongInput);
   } catch (const Error& e) {
@@ -35,6 +40,10 @@ int perform(const Action& action) {
     return report("out of memory; use a smaller model or batch", kFailed);
   } catch (const c10::Error& e) {
     return report(fmt::format("libtorch failed: {}", e.what_without_backtrace()), kFailed);
+  } catch (const std::filesystem::filesystem_error& e) {
+    return report(fmt::format("{}: {}", e.path1().string(), e.code().message()), kWrongInput);
+  } catch (const std::exception& e) {
+    return report(e.what(), kFailed);
   }
 }
 

@@ -43,7 +43,9 @@ void add_data(CLI::App& app, const Choose& choose) {
       ->capture_default_str()
       ->check(CLI::Range(300, 65536));
   command->add_option("--out", o->out, "writes OUT.model and OUT.vocab")->capture_default_str();
-  command->add_option("--kind", o->kind, "bpe or unigram")->capture_default_str()->check(CLI::IsMember({"bpe", "unigram"}));
+  command->add_option("--kind", o->kind, "bpe or unigram")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"bpe", "unigram"}));
   command->add_flag("--json", o->json, "print the result as JSON");
   command->callback([o, choose] { choose([o] { return train_tokenizer(*o); }); });
 }

@@ -1,3 +1,6 @@
+#include "train/generate.h"
+
+#include <algorithm>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -6,7 +9,6 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/trained_model.h"
-#include "train/generate.h"
 #include "train/learner.h"
 
 namespace rookery::cli {
@@ -29,6 +31,11 @@ int generate(const GenerateOptions& options) {
   const auto tokenizer = data::open_tokenizer(trained.settings.data.tokenizer);
   const std::vector<data::Token> prompt = tokenizer->encode(options.prompt);
   if (prompt.empty()) throw InputError("--prompt is empty; give the text at least one character to start from");
+  if (*std::max_element(prompt.begin(), prompt.end()) >= trained.settings.model.vocabulary) {
+    throw InputError(
+        "{}: its model knows {} tokens, too few for data.tokenizer = \"{}\"; was it trained on token files?",
+        options.run, trained.settings.model.vocabulary, trained.settings.data.tokenizer);
+  }
 
   std::vector<data::Token> tokens = prompt;
   std::string shown;

@@ -55,10 +55,8 @@ int inspect_model(const InspectOptions& options) {
                         {"backward_seconds", milliseconds(cost.backward) / 1e3},
                         {"output_bytes", cost.output_bytes}});
     }
-    print_json({{"model", kind.name},
-                {"parameters", model->parameter_count()},
-                {"batch", options.batch},
-                {"layers", layers}});
+    print_json(
+        {{"model", kind.name}, {"parameters", model->parameter_count()}, {"batch", options.batch}, {"layers", layers}});
     return 0;
   }
   fmt::print("{}: {}\n{} parameters ({}), batch {}\n\n", kind.name, kind.summary, model->parameter_count(),
@@ -102,20 +100,14 @@ int inspect_run(const InspectOptions& options) {
   const config::Settings settings = config::load(run.settings());
   const auto model = model::build_model(train::requested_model(settings));
   const auto newest = train::newest_checkpoint(run.checkpoints());
-  ordered_json object = {{"run", options.target},
-                         {"name", settings.name},
-                         {"model", settings.model.kind},
-                         {"parameters", model->parameter_count()},
-                         {"data", settings.data.source},
-                         {"steps_planned", settings.train.steps}};
+  ordered_json object = {{"run", options.target},        {"name", settings.name},
+                         {"model", settings.model.kind}, {"parameters", model->parameter_count()},
+                         {"data", settings.data.source}, {"steps_planned", settings.train.steps}};
   if (newest) {
     const train::CheckpointInfo info = train::read_checkpoint_info(*newest);
-    object["checkpoint"] = {{"path", newest->string()},
-                            {"step", info.position.step},
-                            {"samples", info.position.samples},
-                            {"tokens", info.position.tokens},
-                            {"seconds", info.position.seconds},
-                            {"loss", info.position.loss}};
+    object["checkpoint"] = {{"path", newest->string()},         {"step", info.position.step},
+                            {"samples", info.position.samples}, {"tokens", info.position.tokens},
+                            {"seconds", info.position.seconds}, {"loss", info.position.loss}};
   }
   if (std::filesystem::exists(run.summary())) {
     const auto summary = ordered_json::parse(read_file(run.summary()), nullptr, false);
@@ -143,7 +135,13 @@ int inspect_run(const InspectOptions& options) {
 int inspect(const InspectOptions& options) {
   if (!options.model.empty()) return inspect_model(options);
   if (options.target.empty()) throw InputError("inspect needs a run, a safetensors file, or --model NAME");
-  return std::filesystem::is_directory(options.target) ? inspect_run(options) : inspect_file(options);
+  if (!std::filesystem::is_directory(options.target)) return inspect_file(options);
+  const std::filesystem::path model = train::model_file(options.target);
+  if (!std::filesystem::exists(model)) return inspect_run(options);
+  train::verify_checkpoint(options.target);
+  InspectOptions checkpoint = options;
+  checkpoint.target = model.string();
+  return inspect_file(checkpoint);
 }
 
 }  // namespace
@@ -151,7 +149,7 @@ int inspect(const InspectOptions& options) {
 void add_inspect(CLI::App& app, const Choose& choose) {
   CLI::App* command = app.add_subcommand("inspect", "show what is in a run, a safetensors file, or a model");
   auto o = std::make_shared<InspectOptions>();
-  command->add_option("RUN|FILE", o->target, "directory of a run, or a safetensors file");
+  command->add_option("RUN|FILE", o->target, "directory of a run or a checkpoint, or a safetensors file");
   command->add_option("--model", o->model, "measure what each layer of this kind of model costs");
   command->add_option("--set", o->overrides, "with --model: change a setting, e.g. --set model.context=256")
       ->type_name("SECTION.KEY=VALUE")

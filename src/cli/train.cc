@@ -1,8 +1,7 @@
-#include <unistd.h>
-
 #include <atomic>
 #include <csignal>
 #include <iostream>
+#include <unistd.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -35,10 +34,11 @@ struct TrainOptions {
 
 // With --resume, a run continues with the settings it was started with unless a file is given.
 config::Settings load_settings(TrainOptions& options) {
-  config::Settings settings = options.settings.load();
-  if (options.out.empty()) options.out = (std::filesystem::path("runs") / settings.name).string();
-  if (!options.resume || !options.settings.file.empty()) return settings;
-  options.settings.file = train::open_run(options.out).settings().string();
+  const auto default_out = [&] { return (std::filesystem::path("runs") / options.settings.load().name).string(); };
+  if (options.out.empty()) options.out = default_out();
+  if (options.resume && options.settings.file.empty()) {
+    options.settings.file = train::open_run(options.out).settings().string();
+  }
   return options.settings.load();
 }
 
@@ -76,7 +76,7 @@ void say_how_it_ended(const train::Run& run, const train::RunOutcome& outcome, c
   fmt::print("{:<12} {}{} samples/s, peak memory {}\n", "speed", tokens, format_count(s.samples_per_second),
              format_bytes(s.peak_memory_bytes));
   fmt::print("{:<12} {}\n", "run", out);
-  if (run.dataset().info().task == Task::kLanguageModel) {
+  if (run.dataset().info().task == Task::kLanguageModel && run.dataset().tokenizer() != nullptr) {
     fmt::print("{:<12} rookery generate {} --prompt \"Once\"\n", "try", out);
   }
 }
@@ -98,12 +98,12 @@ int train(TrainOptions options) {
   const train::RunDirectory directory(options.out);
   if (options.resume && !directory.holds_run()) throw InputError("{}: there is no run to resume", options.out);
   train::Run run(settings, directory, options.resume);
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
   log_to(directory.log());
   run.add_sink(progress_for(run));
   say_what_starts(run, options.out);
 
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
   const train::RunOutcome outcome = run.train(stop_requested);
   if (options.json) {
     nlohmann::ordered_json object = observe::to_json(outcome.summary);

@@ -60,8 +60,9 @@ class Dataset {
   // for training only (where windows begin, what is masked, how images are augmented).
   virtual Batch batch(Split split, std::span<const Sampler::Place> places) const = 0;
 
-  // The loss that no model can beat on the evaluation samples: nats per loss term. Only where it can be computed.
-  virtual std::optional<double> entropy_floor() const { return std::nullopt; }
+  // The loss that no model can beat on the first `samples` evaluation samples (all, if there are fewer): nats per loss
+  // term. Only where it can be computed.
+  virtual std::optional<double> entropy_floor(std::uint64_t /*samples*/) const { return std::nullopt; }
 
   // nullptr where there is no text to make of tokens.
   virtual const Tokenizer* tokenizer() const { return nullptr; }

@@ -260,8 +260,8 @@ TEST(TalesDatasetTest, FloorIsTheMeanInformationOfTheEvaluationSamples) {
     for (std::int64_t t = 0; t < 33; ++t) tokens.push_back(static_cast<Token>(row[t].item<std::int64_t>()));
     nats += tales.information(data->tokenizer()->decode(tokens), 1);
   }
-  ASSERT_TRUE(data->entropy_floor());
-  EXPECT_NEAR(*data->entropy_floor(), nats / (256 * 32), 1e-9);
+  ASSERT_TRUE(data->entropy_floor(256));
+  EXPECT_NEAR(*data->entropy_floor(256), nats / (256 * 32), 1e-9);
 }
 
 TEST(TalesDatasetTest, FloorsOfBytesAndPiecesAreOfTheSameText) {
@@ -272,12 +272,12 @@ TEST(TalesDatasetTest, FloorsOfBytesAndPiecesAreOfTheSameText) {
   train_sentencepiece(texts, 450, world().folder().path() / "tales");
   auto options = world().options("tales");
   options.context = 600;
-  const double per_byte = *open_dataset(options)->entropy_floor();
+  const double per_byte = *open_dataset(options)->entropy_floor(256);
   options.tokenizer = "sentencepiece:tales.model";
   options.context = 200;
   const auto pieces = open_dataset(options);
-  ASSERT_TRUE(pieces->entropy_floor());
-  const double bytes_per_token = *pieces->entropy_floor() / per_byte;
+  ASSERT_TRUE(pieces->entropy_floor(256));
+  const double bytes_per_token = *pieces->entropy_floor(256) / per_byte;
   EXPECT_GT(bytes_per_token, 2);
   EXPECT_LT(bytes_per_token, 6);
 }
@@ -286,7 +286,7 @@ TEST(MaskedDatasetTest, MasksDifferInEveryEpoch) {
   const auto data = open_dataset(world().options("text.txt", Task::kMaskedLanguageModel));
   EXPECT_EQ(data->info().vocabulary, 257);
   EXPECT_EQ(data->info().mask_token, 256);
-  EXPECT_FALSE(data->entropy_floor());
+  EXPECT_FALSE(data->entropy_floor(256));
   const std::vector<Sampler::Place> first = {{0, 0}}, second = {{1, 0}};
   EXPECT_FALSE(equal(data->batch(Split::kTrain, first), data->batch(Split::kTrain, second)));
 }

@@ -90,12 +90,18 @@ std::filesystem::path train_sentencepiece(std::span<const std::filesystem::path>
     throw InputError("{}: a vocabulary of {} tokens is not possible; choose 260 to 65536", prefix.string(), vocabulary);
   }
   const std::string input = list_of(texts);
-  std::filesystem::path model = prefix;
-  model += ".model";
-  FileWriter(model).finish();  // the trainer would end the process if it could not write
-  const std::string failure = plugin().train({
+  const SentencePiecePlugin& trainer = plugin();
+  // An earlier tokenizer of this name stays until the new one is whole.
+  const auto named = [](std::filesystem::path path, const char* ending) { return path += ending; };
+  const std::filesystem::path temporary = named(prefix, ".tmp");
+  const auto remove_temporary = [&] {
+    for (const char* ending : {".model", ".vocab"}) std::filesystem::remove(named(temporary, ending));
+  };
+  // The trainer would end the process if it could not write.
+  for (const char* ending : {".model", ".vocab"}) FileWriter(named(temporary, ending)).finish();
+  const std::string failure = trainer.train({
       {"input", input},
-      {"model_prefix", prefix.string()},
+      {"model_prefix", temporary.string()},
       {"model_type", kind == SentencePieceKind::kBpe ? "bpe" : "unigram"},
       {"vocab_size", std::to_string(vocabulary)},
       {"normalization_rule_name", "identity"},
@@ -108,11 +114,14 @@ std::filesystem::path train_sentencepiece(std::span<const std::filesystem::path>
       {"minloglevel", "2"},
   });
   if (!failure.empty()) {
-    std::filesystem::remove(model);
+    remove_temporary();
     throw InputError("{}: cannot learn {} tokens from these texts, use a smaller vocabulary or more text ({})",
                      prefix.string(), vocabulary, failure.substr(0, failure.find('\n')));
   }
-  return model;
+  for (const char* ending : {".model", ".vocab"}) {
+    std::filesystem::rename(named(temporary, ending), named(prefix, ending));
+  }
+  return named(prefix, ".model");
 }
 
 }  // namespace rookery::data

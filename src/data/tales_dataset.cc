@@ -20,17 +20,18 @@ class TalesDataset final : public TokenDataset {
 
   std::uint64_t size(Split split) const override { return split == Split::kTrain ? 0 : kFixedSamples; }
 
-  std::optional<double> entropy_floor() const override {
-    if (info().task != Task::kLanguageModel) return std::nullopt;
+  std::optional<double> entropy_floor(std::uint64_t samples) const override {
+    if (info().task != Task::kLanguageModel || samples == 0) return std::nullopt;
+    samples = std::min(samples, kFixedSamples);
     double nats = 0;
-    for (std::uint64_t i = 0; i < kFixedSamples; ++i) {
+    for (std::uint64_t i = 0; i < samples; ++i) {
       const auto [text, tokens] = sample(Split::kEval, i);
       const std::string covered = tokenizer()->decode(tokens);
       const std::string first = tokenizer()->decode(std::span(tokens).first(1));
       if (!text.starts_with(covered) || !text.starts_with(first)) return std::nullopt;
       nats += tales_.information(covered, first.size());
     }
-    return nats / static_cast<double>(kFixedSamples * static_cast<std::uint64_t>(info().length));
+    return nats / static_cast<double>(samples * static_cast<std::uint64_t>(info().length));
   }
 
  private:

@@ -18,7 +18,11 @@ std::vector<T> encode(std::string_view text, const Tokenizer& tokenizer) {
     std::size_t length = std::min(text.size(), kEncodedAtOnce);
     if (length < text.size()) {
       const std::size_t line_end = text.rfind('\n', length - 1);
-      if (line_end != std::string_view::npos) length = line_end + 1;
+      if (line_end != std::string_view::npos) {
+        length = line_end + 1;
+      } else {  // at least not inside a character of UTF-8, whose later bytes are 10xxxxxx
+        while (length > 1 && (static_cast<unsigned char>(text[length]) & 0xc0) == 0x80) --length;
+      }
     }
     for (const Token token : tokenizer.encode(text.substr(0, length))) tokens.push_back(static_cast<T>(token));
     text.remove_prefix(length);

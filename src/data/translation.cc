@@ -192,7 +192,7 @@ class TranslationDataset final : public Dataset {
 
   const DataInfo& info() const override { return info_; }
   std::uint64_t size(Split split) const override { return split == Split::kTrain ? 0 : 256; }
-  std::optional<double> entropy_floor() const override { return 0; }
+  std::optional<double> entropy_floor(std::uint64_t) const override { return 0; }
   const Tokenizer* tokenizer() const override { return &tokenizer_; }
 
   std::string fingerprint() const override {

@@ -105,9 +105,7 @@ class ResidualBlock final : public ImageLayer {
 class DenseLayer final : public Layer {
  public:
   DenseLayer(std::string name, std::int64_t in, std::int64_t out, double dropout)
-      : Layer(std::move(name)),
-        dropout_(dropout),
-        linear_{weight("weight", {out, in}, kaiming(in)), vector("bias", out)} {}
+      : Layer(std::move(name)), dropout_(dropout), linear_(linear("linear", in, out, kaiming(in))) {}
 
   Tensors forward(const Tensors& inputs, const Pass& pass) override {
     return {dropped(linear_(inputs[0].flatten(1), Activation::kRelu), dropout_, pass)};
@@ -122,7 +120,7 @@ class DenseLayer final : public Layer {
 class ClassHead final : public Head {
  public:
   ClassHead(std::int64_t in, std::int64_t classes)
-      : Head("head"), linear_{weight("weight", {classes, in}, classic(in)), vector("bias", classes)} {}
+      : Head("head"), linear_(linear("linear", in, classes, classic(in))) {}
 
   Tensors forward(const Tensors& inputs, const Pass&) override {
     const at::Tensor& x = inputs[0];
@@ -173,10 +171,10 @@ std::unique_ptr<Model> make_cnn(const ModelOptions& o) {
   std::vector<std::unique_ptr<Layer>> layers;
   std::int64_t in = o.channels, out = o.width, size = o.image_size;
   for (std::int64_t i = 0; i < o.layers; ++i, in = out, out *= 2, size /= 2) {
-    if (size < 2) throw InputError("model.layers: images of {} pixels are too small for {} layers", o.image_size, o.layers);
-    layers.push_back(std::make_unique<ConvolutionLayer>(fmt::format("convolution.{}", i),
-                                                        ConvolutionShape{in, out, 3, 1, 1},
-                                                        ConvolutionLayer::Pool{2, 2, 0}));
+    if (size < 2)
+      throw InputError("model.layers: images of {} pixels are too small for {} layers", o.image_size, o.layers);
+    layers.push_back(std::make_unique<ConvolutionLayer>(
+        fmt::format("convolution.{}", i), ConvolutionShape{in, out, 3, 1, 1}, ConvolutionLayer::Pool{2, 2, 0}));
     if (i + 1 == o.layers) {
       constexpr std::int64_t kDense = 128;
       layers.push_back(std::make_unique<DenseLayer>("dense", out * (size / 2) * (size / 2), kDense, o.dropout));
@@ -197,9 +195,9 @@ std::unique_ptr<Model> make_vgg16(const ModelOptions& o) {
     for (std::int64_t i = 0; i < repeats[group]; ++i) {
       const bool last = i + 1 == repeats[group];
       if (last && size < 2) throw InputError("model.image_size: vgg16 needs images of at least 32 pixels");
-      layers.push_back(std::make_unique<ConvolutionLayer>(
-          fmt::format("group.{}.{}", group, i), ConvolutionShape{in, width, 3, 1, 1},
-          last ? ConvolutionLayer::Pool{2, 2, 0} : ConvolutionLayer::Pool{}));
+      layers.push_back(
+          std::make_unique<ConvolutionLayer>(fmt::format("group.{}.{}", group, i), ConvolutionShape{in, width, 3, 1, 1},
+                                             last ? ConvolutionLayer::Pool{2, 2, 0} : ConvolutionLayer::Pool{}));
       in = width;
     }
     size /= 2;

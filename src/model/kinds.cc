@@ -9,7 +9,8 @@ struct TransformerSize {
 };
 
 auto transformer(TransformerSize s) {
-  return defaults({.layers = s.layers, .width = s.width, .heads = s.heads, .context = s.context, .vocabulary = s.vocabulary});
+  return defaults(
+      {.layers = s.layers, .width = s.width, .heads = s.heads, .context = s.context, .vocabulary = s.vocabulary});
 }
 
 // An image model: layers and width count its hidden layers where it has a choice.
@@ -30,16 +31,14 @@ std::vector<Kind> built_in_kinds() {
   constexpr auto kImages = Task::kClassification;
   constexpr std::int64_t kGptVocabulary = 50257;
   return {
-      {"gpt", kLm, "decoder-only transformer, head tied to the embedding", transformer({4, 128, 4, 128}),
-       make_gpt},
-      {"gpt-neo-8m", kLm, "gpt, width 128, 8 layers, 8 heads", transformer({8, 128, 8, 256, kGptVocabulary}),
-       make_gpt},
+      {"gpt", kLm, "decoder-only transformer, head tied to the embedding", transformer({4, 128, 4, 128}), make_gpt},
+      {"gpt-neo-8m", kLm, "gpt, width 128, 8 layers, 8 heads", transformer({8, 128, 8, 256, kGptVocabulary}), make_gpt},
       {"gpt-neo-125m", kLm, "gpt, width 768, 12 layers, 12 heads", transformer({12, 768, 12, 1024, kGptVocabulary}),
        make_gpt},
       {"bert", Task::kMaskedLanguageModel, "encoder-only transformer, masked language model",
        transformer({4, 128, 4, 128}), make_bert},
-      {"seq2seq", Task::kTranslation, "encoder-decoder transformer; layers on each side",
-       transformer({2, 128, 4, 64}), make_seq2seq},
+      {"seq2seq", Task::kTranslation, "encoder-decoder transformer; layers on each side", transformer({2, 128, 4, 64}),
+       make_seq2seq},
       {"transformer-base", Task::kTranslation, "seq2seq, width 512, 6+6 layers, 8 heads",
        transformer({6, 512, 8, 256, 32768}), make_seq2seq},
       {"mlp", kImages, "fully connected classifier", image_model(2, 256, 28), make_mlp},

@@ -9,8 +9,15 @@ Parameter Layer::weight(const std::string& suffix, std::vector<std::int64_t> sha
 }
 
 Parameter Layer::vector(const std::string& suffix, std::int64_t length, double start) {
-  return parameters_.emplace_back(
-      ParameterSpec{name_ + "." + suffix, {length}, Initializer::constant(start), false});
+  return parameters_.emplace_back(ParameterSpec{name_ + "." + suffix, {length}, Initializer::constant(start), false});
+}
+
+LinearParameters Layer::linear(const std::string& suffix, std::int64_t in, std::int64_t out, Initializer initializer) {
+  return {weight(suffix + ".weight", {out, in}, initializer), vector(suffix + ".bias", out)};
+}
+
+NormParameters Layer::norm(const std::string& suffix, std::int64_t width) {
+  return {vector(suffix + ".weight", width, 1), vector(suffix + ".bias", width)};
 }
 
 Parameter Layer::tied(Parameter parameter) { return parameters_.emplace_back(std::move(parameter)); }

@@ -12,6 +12,25 @@
 
 namespace rookery::model {
 
+// The fully connected layer inside other layers: weight (out, in) and bias (out).
+struct LinearParameters {
+  Parameter weight;
+  Parameter bias;
+
+  at::Tensor operator()(const at::Tensor& x, ops::Activation activation = ops::Activation::kNone,
+                        const at::Tensor& residual = {}) const {
+    return ops::linear(x, weight.tensor(), bias.tensor(), activation, residual);
+  }
+};
+
+// The layer norm inside other layers.
+struct NormParameters {
+  Parameter weight;
+  Parameter bias;
+
+  at::Tensor operator()(const at::Tensor& x) const { return ops::layer_norm(x, weight.tensor(), bias.tensor()); }
+};
+
 // What a layer may know about the pass it is part of.
 struct Pass {
   bool training = false;
@@ -41,6 +60,9 @@ class Layer {
   Parameter weight(const std::string& suffix, std::vector<std::int64_t> shape, Initializer initializer);
   // A bias or the scale of a norm: no weight decay.
   Parameter vector(const std::string& suffix, std::int64_t length, double start = 0);
+  // A fully connected layer: SUFFIX.weight and SUFFIX.bias; and a layer norm, which starts as the identity.
+  LinearParameters linear(const std::string& suffix, std::int64_t in, std::int64_t out, Initializer initializer);
+  NormParameters norm(const std::string& suffix, std::int64_t width);
   // Uses another layer's parameter: the two are tied.
   Parameter tied(Parameter parameter);
   // A value that is not trained but belongs to the model: batch-norm statistics.
@@ -62,25 +84,6 @@ class Head : public Layer {
 
   // forward() gives {logits}: (B, T, vocabulary) for text, (B, classes) for images.
   virtual ops::LossSum loss(const Tensors& inputs, const at::Tensor& targets, const Pass& pass);
-};
-
-// The fully connected layer inside other layers: weight (out, in) and bias (out).
-struct LinearParameters {
-  Parameter weight;
-  Parameter bias;
-
-  at::Tensor operator()(const at::Tensor& x, ops::Activation activation = ops::Activation::kNone,
-                        const at::Tensor& residual = {}) const {
-    return ops::linear(x, weight.tensor(), bias.tensor(), activation, residual);
-  }
-};
-
-// The layer norm inside other layers.
-struct NormParameters {
-  Parameter weight;
-  Parameter bias;
-
-  at::Tensor operator()(const at::Tensor& x) const { return ops::layer_norm(x, weight.tensor(), bias.tensor()); }
 };
 
 }  // namespace rookery::model

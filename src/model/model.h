@@ -49,8 +49,8 @@ struct ModelOptions {
   std::int64_t layers = 0;
   std::int64_t width = 0;
   std::int64_t heads = 0;
-  std::int64_t hidden = 0;      // width of feed-forward layers; 4·width by default
-  std::int64_t context = 0;     // tokens a sample may have
+  std::int64_t hidden = 0;   // width of feed-forward layers; 4·width by default
+  std::int64_t context = 0;  // tokens a sample may have
   std::int64_t vocabulary = 0;
   double dropout = 0;
   std::int64_t classes = 0;
@@ -65,8 +65,8 @@ std::function<ModelOptions(ModelOptions)> defaults(const ModelOptions& sizes);
 struct Kind {
   std::string name;
   Task task;
-  std::string summary;                                            // one line, for lists
-  std::function<ModelOptions(ModelOptions)> complete;             // fills in what is 0
+  std::string summary;                                               // one line, for lists
+  std::function<ModelOptions(ModelOptions)> complete;                // fills in what is 0
   std::function<std::unique_ptr<Model>(const ModelOptions&)> build;  // from complete options
 };
 

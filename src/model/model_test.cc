@@ -92,10 +92,12 @@ INSTANTIATE_TEST_SUITE_P(Kinds, EveryKind,
 TEST(ModelTest, PresetsHaveTheirPublishedSizes) {
   EXPECT_NEAR(static_cast<double>(build_model({.kind = "gpt-neo-8m"})->parameter_count()), 8.05e6, 0.05e6);
   EXPECT_NEAR(static_cast<double>(build_model({.kind = "gpt-neo-125m"})->parameter_count()), 124.4e6, 1e6);
-  EXPECT_NEAR(static_cast<double>(build_model({.kind = "resnet50", .classes = 1000, .image_size = 224})->parameter_count()),
-              25.56e6, 0.01e6);
-  EXPECT_NEAR(static_cast<double>(build_model({.kind = "resnet18", .classes = 1000, .image_size = 224})->parameter_count()),
-              11.69e6, 0.01e6);
+  EXPECT_NEAR(
+      static_cast<double>(build_model({.kind = "resnet50", .classes = 1000, .image_size = 224})->parameter_count()),
+      25.56e6, 0.01e6);
+  EXPECT_NEAR(
+      static_cast<double>(build_model({.kind = "resnet18", .classes = 1000, .image_size = 224})->parameter_count()),
+      11.69e6, 0.01e6);
 }
 
 TEST(ModelTest, GptNeverLooksAhead) {

@@ -12,10 +12,10 @@ namespace rookery::model {
 // What one layer costs on this machine.
 struct LayerCost {
   std::string name;
-  std::int64_t parameters = 0;        // tied ones count where they are used first
-  std::chrono::nanoseconds forward{};   // median of the repetitions
+  std::int64_t parameters = 0;         // tied ones count where they are used first
+  std::chrono::nanoseconds forward{};  // median of the repetitions
   std::chrono::nanoseconds backward{};
-  Bytes output_bytes = 0;             // what would cross a cut after this layer, per sample
+  Bytes output_bytes = 0;  // what would cross a cut after this layer, per sample
 };
 
 // Measures every layer on `batch`, layer by layer, so that memory is needed for one layer's activations at a time.

@@ -22,7 +22,7 @@ class DecoderEmbedding final : public Layer {
   DecoderEmbedding(std::string name, const ModelOptions& o, const Parameter& table)
       : Layer(std::move(name)),
         dropout_(o.dropout),
-        norm_{vector("encoder_norm.weight", o.width, 1), vector("encoder_norm.bias", o.width)},
+        norm_(norm("encoder_norm", o.width)),
         table_(tied(table)),
         positions_(weight("positions", {o.context, o.width}, Initializer::normal(0.02))) {}
 
@@ -41,24 +41,18 @@ class DecoderEmbedding final : public Layer {
 class DecoderBlock final : public Layer {
  public:
   DecoderBlock(std::string name, const ModelOptions& o) : Layer(std::move(name)), heads_(o.heads), dropout_(o.dropout) {
-    const auto norm = [&](const std::string& place) {
-      return NormParameters{vector(place + ".weight", o.width, 1), vector(place + ".bias", o.width)};
-    };
-    const auto linear = [&](const std::string& place, std::int64_t out, std::int64_t in, Initializer start) {
-      return LinearParameters{weight(place + ".weight", {out, in}, start), vector(place + ".bias", out)};
-    };
     const Initializer start = Initializer::normal(0.02);
     const Initializer residual = Initializer::normal(0.02 / std::sqrt(3.0 * static_cast<double>(o.layers)));
-    norm1_ = norm("norm1");
-    self_in_ = linear("self_attention.in", 3 * o.width, o.width, start);
+    norm1_ = norm("norm1", o.width);
+    self_in_ = linear("self_attention.in", o.width, 3 * o.width, start);
     self_out_ = linear("self_attention.out", o.width, o.width, residual);
-    norm2_ = norm("norm2");
+    norm2_ = norm("norm2", o.width);
     cross_queries_ = linear("cross_attention.queries", o.width, o.width, start);
-    cross_keys_values_ = linear("cross_attention.keys_values", 2 * o.width, o.width, start);
+    cross_keys_values_ = linear("cross_attention.keys_values", o.width, 2 * o.width, start);
     cross_out_ = linear("cross_attention.out", o.width, o.width, residual);
-    norm3_ = norm("norm3");
-    feed_forward_in_ = linear("feed_forward.in", o.hidden, o.width, start);
-    feed_forward_out_ = linear("feed_forward.out", o.width, o.hidden, residual);
+    norm3_ = norm("norm3", o.width);
+    feed_forward_in_ = linear("feed_forward.in", o.width, o.hidden, start);
+    feed_forward_out_ = linear("feed_forward.out", o.hidden, o.width, residual);
   }
 
   Tensors forward(const Tensors& inputs, const Pass& pass) override {

@@ -39,17 +39,13 @@ TransformerBlock::TransformerBlock(std::string name, const ModelOptions& o, ops:
       activation_(activation),
       causal_(causal),
       lengths_at_(lengths_at) {
-  const std::int64_t width = o.width;
-  norm1_ = {vector("norm1.weight", width, 1), vector("norm1.bias", width)};
-  attention_in_ = {weight("attention.in.weight", {3 * width, width}, Initializer::normal(kDeviation)),
-                   vector("attention.in.bias", 3 * width)};
-  attention_out_ = {weight("attention.out.weight", {width, width}, residual_start(o)),
-                    vector("attention.out.bias", width)};
-  norm2_ = {vector("norm2.weight", width, 1), vector("norm2.bias", width)};
-  feed_forward_in_ = {weight("feed_forward.in.weight", {o.hidden, width}, Initializer::normal(kDeviation)),
-                      vector("feed_forward.in.bias", o.hidden)};
-  feed_forward_out_ = {weight("feed_forward.out.weight", {width, o.hidden}, residual_start(o)),
-                       vector("feed_forward.out.bias", width)};
+  const Initializer start = Initializer::normal(kDeviation);
+  norm1_ = norm("norm1", o.width);
+  attention_in_ = linear("attention.in", o.width, 3 * o.width, start);
+  attention_out_ = linear("attention.out", o.width, o.width, residual_start(o));
+  norm2_ = norm("norm2", o.width);
+  feed_forward_in_ = linear("feed_forward.in", o.width, o.hidden, start);
+  feed_forward_out_ = linear("feed_forward.out", o.hidden, o.width, residual_start(o));
 }
 
 Tensors TransformerBlock::forward(const Tensors& inputs, const Pass& pass) {
@@ -67,7 +63,7 @@ Tensors TransformerBlock::forward(const Tensors& inputs, const Pass& pass) {
 }
 
 TokenHead::TokenHead(std::string name, std::int64_t width, const Parameter& table)
-    : Head(std::move(name)), norm_{vector("norm.weight", width, 1), vector("norm.bias", width)}, table_(tied(table)) {}
+    : Head(std::move(name)), norm_(norm("norm", width)), table_(tied(table)) {}
 
 Tensors TokenHead::forward(const Tensors& inputs, const Pass&) {
   return {ops::linear(norm_(inputs[0]), table_.tensor())};

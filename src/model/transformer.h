@@ -40,8 +40,8 @@ class TransformerBlock final : public Layer {
   LinearParameters attention_in_, attention_out_, feed_forward_in_, feed_forward_out_;
 };
 
-// Final norm and the scores of all tokens, by a weight that may be tied to the embedding.   {x (B, T, D), …} → {(B, T, V)}
-// The loss never holds the scores of all tokens at once.
+// Final norm and the scores of all tokens, by a weight that may be tied to the embedding.   {x (B, T, D), …} → {(B, T,
+// V)} The loss never holds the scores of all tokens at once.
 class TokenHead final : public Head {
  public:
   // A head tied to `table` (V, D).

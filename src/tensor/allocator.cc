@@ -1,12 +1,11 @@
 #include "tensor/allocator.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <mutex>
 #include <set>
+#include <sys/mman.h>
 
 #include <c10/core/CPUAllocator.h>
 
@@ -17,7 +16,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kHugePage = 2 << 20;
-constexpr std::size_t kSmallest = 64 << 10;   // below this malloc is as good
+constexpr std::size_t kSmallest = 64 << 10;  // below this malloc is as good
 constexpr std::size_t kArena = 64 << 20;
 
 std::size_t rounded_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }

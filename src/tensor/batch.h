@@ -24,10 +24,10 @@ enum class Task {
 // Some samples and what a model should make of them. The first dimension of every tensor is the sample.
 struct Batch {
   Tensors inputs;
-  at::Tensor targets;            // int64, (B) for classes, (B, T) for tokens
+  at::Tensor targets;  // int64, (B) for classes, (B, T) for tokens
   std::int64_t samples = 0;
-  std::int64_t tokens = 0;       // target positions that were read: samples for images, B·T for text
-  std::int64_t loss_terms = 0;   // targets that count, i.e. are not kIgnoredTarget
+  std::int64_t tokens = 0;      // target positions that were read: samples for images, B·T for text
+  std::int64_t loss_terms = 0;  // targets that count, i.e. are not kIgnoredTarget
 };
 
 }  // namespace rookery

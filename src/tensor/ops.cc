@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "base/error.h"
 #include "tensor/kernels/activation.h"
 #include "tensor/kernels/attention.h"
 #include "tensor/kernels/cross_entropy.h"
@@ -28,8 +29,9 @@ bool fusable(const at::Tensor& x) { return x.device().is_cpu() && x.scalar_type(
 
 // A fused forward stores what backward needs only if there will be one.
 bool recording(std::initializer_list<at::Tensor> inputs) {
-  return at::GradMode::is_enabled() &&
-         std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.defined() && t.requires_grad(); });
+  return at::GradMode::is_enabled() && std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) {
+           return t.defined() && t.requires_grad();
+         });
 }
 
 // A tensor that may be undefined, as Function::apply wants it; and back.
@@ -56,7 +58,10 @@ class GradientSlot {
   }
 
   GradientSlot(const at::Tensor& reserved, const at::Tensor& like, bool needed)
-      : direct_(reserved.defined()), target_(direct_ ? reserved : needed ? at::zeros_like(like) : at::Tensor()) {}
+      : direct_(reserved.defined()),
+        target_(direct_  ? reserved
+                : needed ? at::zeros_like(like)
+                         : at::Tensor()) {}
 
   float* data() const { return target_.defined() ? target_.data_ptr<float>() : nullptr; }
   at::Tensor result() const { return direct_ ? at::Tensor() : target_; }
@@ -84,9 +89,9 @@ struct Linear : Function<Linear> {
       context->save_for_backward({x.detach(), weight.detach(), derivative});
       context->saved_data["weight_grad"] = GradientSlot::reserve(weight);
       context->saved_data["bias_grad"] = GradientSlot::reserve(bias);
-      context->saved_data["needs"] = std::vector<bool>{x.requires_grad(), weight.requires_grad(),
-                                                       bias.defined() && bias.requires_grad(),
-                                                       residual.defined() && residual.requires_grad()};
+      context->saved_data["needs"] =
+          std::vector<bool>{x.requires_grad(), weight.requires_grad(), bias.defined() && bias.requires_grad(),
+                            residual.defined() && residual.requires_grad()};
     }
     return y;
   }
@@ -164,8 +169,8 @@ struct Embedding : Function<Embedding> {
     const GradientSlot table_grad(context->saved_data["table_grad"].toTensor(), saved[1], true);
     const GradientSlot position_grad(context->saved_data["position_grad"].toTensor(), saved[2], saved[2].defined());
     const at::Tensor dy = gradients[0].contiguous();
-    kernels::embedding_backward(ids.numel(), ids_of(ids), dy.size(2), data(dy), table_grad.data(),
-                                position_grad.data(), ids.size(1));
+    kernels::embedding_backward(ids.numel(), ids_of(ids), dy.size(2), data(dy), table_grad.data(), position_grad.data(),
+                                ids.size(1));
     return {{}, table_grad.result(), position_grad.result()};
   }
 };
@@ -184,9 +189,16 @@ struct Attention : Function<Attention> {
     const at::Tensor& keys = packed ? first : second;
     const std::int64_t stride = keys.size(2), head_width = width / heads;
     Operands o;
-    o.shape = {first.size(0),   heads,  first.size(1), keys.size(1),
-               head_width,      first.size(2), stride, stride,
-               causal,          ids_or_null(key_lengths),
+    o.shape = {first.size(0),
+               heads,
+               first.size(1),
+               keys.size(1),
+               head_width,
+               first.size(2),
+               stride,
+               stride,
+               causal,
+               ids_or_null(key_lengths),
                1 / std::sqrt(static_cast<float>(head_width))};
     o.q = data(first);
     o.k = data(keys) + (packed ? width : 0);
@@ -292,10 +304,10 @@ struct Dropout : Function<Dropout> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    return {dropped(gradients[0].contiguous(), context->saved_data["keep"].toDouble(),
-                    context->saved_data["key"].toInt()),
-            {},
-            {}};
+    return {
+        dropped(gradients[0].contiguous(), context->saved_data["keep"].toDouble(), context->saved_data["key"].toInt()),
+        {},
+        {}};
   }
 
   static at::Tensor dropped(const at::Tensor& x, double keep, std::int64_t key) {
@@ -305,6 +317,12 @@ struct Dropout : Function<Dropout> {
   }
 };
 
+at::Tensor checked_targets(const at::Tensor& targets, std::int64_t rows, std::int64_t classes) {
+  ROOKERY_CHECK(targets.dim() == 1 && targets.size(0) == rows, "{} rows, {} targets", rows, targets.numel());
+  ROOKERY_CHECK(rows == 0 || targets.max().item<std::int64_t>() < classes);
+  return targets.contiguous();
+}
+
 Maybe contiguous(const at::Tensor& t) { return t.defined() ? Maybe(t.contiguous()) : Maybe(); }
 
 }  // namespace
@@ -312,21 +330,31 @@ Maybe contiguous(const at::Tensor& t) { return t.defined() ? Maybe(t.contiguous(
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, Activation activation,
                   const at::Tensor& residual) {
   if (!fusable(x)) return reference::linear(x, weight, bias, activation, residual);
-  return Linear::apply(x.contiguous(), weight, maybe(bias), contiguous(residual),
-                       static_cast<std::int64_t>(activation), recording({x, weight, bias, residual}));
+  ROOKERY_CHECK(weight.dim() == 2 && x.size(-1) == weight.size(1), "x (…, {}), weight ({}, …, {})", x.size(-1),
+                weight.size(0), weight.size(-1));
+  ROOKERY_CHECK(!bias.defined() || bias.numel() == weight.size(0));
+  ROOKERY_CHECK(!residual.defined() || residual.numel() == x.numel() / weight.size(1) * weight.size(0));
+  return Linear::apply(x.contiguous(), weight, maybe(bias), contiguous(residual), static_cast<std::int64_t>(activation),
+                       recording({x, weight, bias, residual}));
 }
 
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double epsilon) {
   if (!fusable(x)) return reference::layer_norm(x, weight, bias, epsilon);
+  ROOKERY_CHECK(weight.numel() == x.size(-1) && bias.numel() == x.size(-1));
   return LayerNorm::apply(x.contiguous(), weight, bias, epsilon);
 }
 
 at::Tensor embedding(const at::Tensor& ids, const at::Tensor& table, const at::Tensor& positions) {
   if (!fusable(table)) return reference::embedding(ids, table, positions);
+  ROOKERY_CHECK(ids.dim() == 2 && (!positions.defined() || positions.size(0) >= ids.size(1)));
+  ROOKERY_CHECK(
+      ids.numel() == 0 || (ids.min().item<std::int64_t>() >= 0 && ids.max().item<std::int64_t>() < table.size(0)),
+      "a token is outside the vocabulary of {}", table.size(0));
   return Embedding::apply(ids.contiguous(), table, maybe(positions));
 }
 
 at::Tensor self_attention(const at::Tensor& packed, std::int64_t heads, bool causal, const at::Tensor& key_lengths) {
+  ROOKERY_CHECK(packed.dim() == 3 && packed.size(2) % (3 * heads) == 0);
   if (!fusable(packed)) {
     const auto parts = packed.chunk(3, -1);
     return reference::attention(parts[0], parts[1], parts[2], heads, causal, key_lengths);
@@ -336,6 +364,8 @@ at::Tensor self_attention(const at::Tensor& packed, std::int64_t heads, bool cau
 
 at::Tensor cross_attention(const at::Tensor& queries, const at::Tensor& packed, std::int64_t heads,
                            const at::Tensor& key_lengths) {
+  ROOKERY_CHECK(queries.dim() == 3 && queries.size(2) % heads == 0 && packed.size(2) == 2 * queries.size(2) &&
+                packed.size(0) == queries.size(0));
   if (!fusable(queries)) {
     const auto parts = packed.chunk(2, -1);
     return reference::attention(queries, parts[0], parts[1], heads, false, key_lengths);
@@ -345,7 +375,7 @@ at::Tensor cross_attention(const at::Tensor& queries, const at::Tensor& packed, 
 
 LossSum cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
   if (!fusable(logits)) return reference::cross_entropy(logits, targets);
-  const at::Tensor rows = logits.contiguous(), wanted = targets.contiguous();
+  const at::Tensor rows = logits.contiguous(), wanted = checked_targets(targets, logits.size(0), logits.size(1));
   const std::int64_t correct =
       kernels::count_correct(rows.size(0), rows.size(1), data(rows), rows.size(1), ids_of(wanted));
   return {CrossEntropy::apply(rows, wanted, recording({logits})), correct};
@@ -353,8 +383,9 @@ LossSum cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
 
 LossSum linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& targets) {
   if (!fusable(x)) return reference::cross_entropy(reference::linear(x, weight, {}, Activation::kNone, {}), targets);
-  const variable_list result =
-      LinearCrossEntropy::apply(x.contiguous(), weight, targets.contiguous(), recording({x, weight}));
+  ROOKERY_CHECK(x.dim() == 2 && x.size(1) == weight.size(1));
+  const at::Tensor wanted = checked_targets(targets, x.size(0), weight.size(0));
+  const variable_list result = LinearCrossEntropy::apply(x.contiguous(), weight, wanted, recording({x, weight}));
   return {result[0], result[1].item<std::int64_t>()};
 }
 

@@ -16,7 +16,8 @@ namespace rookery::ops {
 
 using kernels::Activation;
 
-// activation(x·weightᵀ + bias) + residual.   x (…, I), weight (O, I), bias (O) or undefined, residual (…, O) or undefined
+// activation(x·weightᵀ + bias) + residual.   x (…, I), weight (O, I), bias (O) or undefined, residual (…, O) or
+// undefined
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {},
                   Activation activation = Activation::kNone, const at::Tensor& residual = {});
 
@@ -26,9 +27,9 @@ at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::T
 // table[ids] + positions[t].   ids (B, T) int64, table (V, D), positions (≥T, D) or undefined → (B, T, D)
 at::Tensor embedding(const at::Tensor& ids, const at::Tensor& table, const at::Tensor& positions = {});
 
-// Attention of each head over its own sample. Heads are slices of the last dimension; scores are scaled by 1/√(D/heads).
-// packed (B, T, 3D): queries, keys, values side by side → (B, T, D).
-// key_lengths (B) int64, or undefined: keys at or after it are padding.
+// Attention of each head over its own sample. Heads are slices of the last dimension; scores are scaled by
+// 1/√(D/heads). packed (B, T, 3D): queries, keys, values side by side → (B, T, D). key_lengths (B) int64, or undefined:
+// keys at or after it are padding.
 at::Tensor self_attention(const at::Tensor& packed, std::int64_t heads, bool causal,
                           const at::Tensor& key_lengths = {});
 
@@ -38,8 +39,8 @@ at::Tensor cross_attention(const at::Tensor& queries, const at::Tensor& packed, 
 
 // What a head makes of its targets. Targets equal to kIgnoredTarget do not count.
 struct LossSum {
-  at::Tensor sum;         // scalar: Σ -log p(target)
-  std::int64_t correct;   // how often the target was the likeliest class
+  at::Tensor sum;        // scalar: Σ -log p(target)
+  std::int64_t correct;  // how often the target was the likeliest class
 };
 
 // logits (N, C), targets (N) int64

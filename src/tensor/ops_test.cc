@@ -137,11 +137,12 @@ TEST_F(OpsTest, LinearCrossEntropyOverSeveralBlocks) {
     at::Tensor targets = at::randint(0, 50, {rows}, at::kLong);
     if (rows > 1) targets[rows - 1] = kIgnoredTarget;
     const std::vector<at::Tensor> inputs = {random({rows, 24}), random({50, 24})};
-    expect_equal([&](const auto& t) { return ops::linear_cross_entropy(t[0], t[1], targets).sum; },
-                 [&](const auto& t) {
-                   return reference::cross_entropy(reference::linear(t[0], t[1], {}, Activation::kNone, {}), targets).sum;
-                 },
-                 inputs);
+    expect_equal(
+        [&](const auto& t) { return ops::linear_cross_entropy(t[0], t[1], targets).sum; },
+        [&](const auto& t) {
+          return reference::cross_entropy(reference::linear(t[0], t[1], {}, Activation::kNone, {}), targets).sum;
+        },
+        inputs);
   }
 }
 

@@ -14,8 +14,7 @@ namespace rookery {
 namespace {
 
 std::span<float> piece(const at::Tensor& flat, const ParameterRange& range) {
-  return floats(flat).subspan(static_cast<std::size_t>(range.begin),
-                              static_cast<std::size_t>(range.end - range.begin));
+  return floats(flat).subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.end - range.begin));
 }
 
 at::Tensor slice(const at::Tensor& flat, const ParameterRange& range) {
@@ -155,8 +154,8 @@ class AccumulatedAdam final : public AdamBase {
     ++steps_;
     const std::int64_t window = options_.accumulate, k = (steps_ + window - 1) / window;
     for (const ParameterRange& range : ranges_) {
-      const kernels::AccumulatedAdamUpdate u{update(lr, gradient_scale, range.decay, k),
-                                             1 / static_cast<float>(window), steps_ % window == 0};
+      const kernels::AccumulatedAdamUpdate u{update(lr, gradient_scale, range.decay, k), 1 / static_cast<float>(window),
+                                             steps_ % window == 0};
       if (on_cpu()) {
         kernels::accumulated_adam(u, piece(store_.values(), range), piece(store_.gradients(), range),
                                   piece(first_moment_, range), piece(second_moment_, range), piece(mean_, range));

@@ -18,15 +18,16 @@ struct OptimizerOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  double momentum = 0.9;  // sgd
-  bool nesterov = false;  // sgd
+  double momentum = 0.9;        // sgd
+  bool nesterov = false;        // sgd
   std::int64_t accumulate = 1;  // τ, the window of accum-adam and accum-adamw
 };
 
 // Moves the parameters of a store by its gradients. Each kind is one vectorised pass over the flat vectors (the
 // formulas are in kernels/update.h); on other devices than the CPU it is the same arithmetic by libtorch's operators.
 //
-// State is flat, as long as the parameters, and part of a checkpoint. Lives on the compute thread; the store outlives it.
+// State is flat, as long as the parameters, and part of a checkpoint. Lives on the compute thread; the store outlives
+// it.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;

@@ -19,7 +19,11 @@ std::vector<Parameter> two_parameters() {
 constexpr double kLr = 0.03, kDecay = 0.1, kBeta1 = 0.9, kBeta2 = 0.98, kEpsilon = 1e-8, kMomentum = 0.8;
 
 OptimizerOptions options(const std::string& kind) {
-  return {.kind = kind, .weight_decay = kDecay, .beta1 = kBeta1, .beta2 = kBeta2, .epsilon = kEpsilon,
+  return {.kind = kind,
+          .weight_decay = kDecay,
+          .beta1 = kBeta1,
+          .beta2 = kBeta2,
+          .epsilon = kEpsilon,
           .momentum = kMomentum};
 }
 
@@ -80,14 +84,15 @@ TEST(OptimizerTest, Adam) { expect_follows(options("adam"), adam(false)); }
 TEST(OptimizerTest, AdamW) { expect_follows(options("adamw"), adam(true)); }
 
 TEST(OptimizerTest, Lamb) {
-  expect_follows(options("lamb"), [](at::Tensor& x, at::Tensor g, double decay, int step, at::Tensor& m, at::Tensor& v) {
-    m = kBeta1 * m + (1 - kBeta1) * g;
-    v = kBeta2 * v + (1 - kBeta2) * g * g;
-    const at::Tensor first = m / (1 - std::pow(kBeta1, step)), second = v / (1 - std::pow(kBeta2, step));
-    const at::Tensor r = first / (second.sqrt() + kEpsilon) + decay * x;
-    const double trust = decay > 0 ? x.norm().item<double>() / r.norm().item<double>() : 1;
-    x = x - kLr * trust * r;
-  });
+  expect_follows(options("lamb"),
+                 [](at::Tensor& x, at::Tensor g, double decay, int step, at::Tensor& m, at::Tensor& v) {
+                   m = kBeta1 * m + (1 - kBeta1) * g;
+                   v = kBeta2 * v + (1 - kBeta2) * g * g;
+                   const at::Tensor first = m / (1 - std::pow(kBeta1, step)), second = v / (1 - std::pow(kBeta2, step));
+                   const at::Tensor r = first / (second.sqrt() + kEpsilon) + decay * x;
+                   const double trust = decay > 0 ? x.norm().item<double>() / r.norm().item<double>() : 1;
+                   x = x - kLr * trust * r;
+                 });
 }
 
 TEST(OptimizerTest, AccumulatedAdamCommitsMomentsOncePerWindow) {

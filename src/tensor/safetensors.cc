@@ -116,9 +116,8 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path
       entries_.push_back(parse_entry(name, key, value));
     }
   }
-  std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-  });
+  std::sort(entries_.begin(), entries_.end(),
+            [](const Entry& a, const Entry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
 
   // End to end from 0 to the end of the file: no overlap, no gap, nothing outside.
   data_begin_ = kLengthBytes + length;

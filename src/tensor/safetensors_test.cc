@@ -93,11 +93,13 @@ TEST_F(SafetensorsTest, RefusesWhatTheHeaderLiesAbout) {
 }
 
 TEST_F(SafetensorsTest, RefusesOverlapsAndGaps) {
-  write_raw(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
-            12);
+  write_raw(
+      R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
+      12);
   EXPECT_THAT(error_of_opening(), testing::HasSubstr("tensor 'b' overlaps"));
-  write_raw(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[12,16]}})",
-            16);
+  write_raw(
+      R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[12,16]}})",
+      16);
   EXPECT_THAT(error_of_opening(), testing::HasSubstr("leaves a gap"));
 }
 

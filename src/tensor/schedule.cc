@@ -26,8 +26,7 @@ double learning_rate(const ScheduleOptions& options, std::int64_t step) {
   if (options.kind == "linear") return low + (options.peak - low) * (1 - done);
   if (options.kind == "inverse-sqrt") return options.peak * std::sqrt(std::max(1.0, warmup) / at);
   const std::vector<std::string> known = {"constant", "cosine", "inverse-sqrt", "linear"};
-  throw InputError("train.schedule: '{}' is not a known schedule{}", options.kind,
-                   did_you_mean(options.kind, known));
+  throw InputError("train.schedule: '{}' is not a known schedule{}", options.kind, did_you_mean(options.kind, known));
 }
 
 }  // namespace rookery

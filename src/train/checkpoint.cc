@@ -19,7 +19,9 @@ constexpr int kFormat = 1;
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kIndexFile = "index.json";
+constexpr const char* kIndexDigest = "sha256";  // of the index without this entry
 constexpr std::string_view kPrefix = "step-";
+constexpr std::string_view kTemporarySuffix = ".tmp";
 
 // Whole checkpoints by their step, oldest first. Folders with other names are none of ours.
 std::vector<std::pair<std::int64_t, fs::path>> all_checkpoints(const fs::path& checkpoints) {
@@ -49,17 +51,34 @@ json to_json(const CheckpointInfo& info) {
           {"tokens", p.tokens},
           {"seconds", p.seconds},
           {"loss", p.loss},
-          {"optimizer", info.optimizer},
           {"optimizer_steps", info.optimizer_steps},
-          {"data", info.data}};
+          {"data", info.data},
+          {"made_with", info.made_with}};
+}
+
+std::string index_digest(json index) {
+  index.erase(kIndexDigest);
+  const std::string text = index.dump();
+  return digest(std::as_bytes(std::span(text)));
 }
 
 json read_index(const fs::path& checkpoint) {
   const fs::path path = checkpoint / kIndexFile;
   constexpr Bytes kLimit = 1 << 20;
   json index = json::parse(read_file(path, kLimit), nullptr, false);
-  if (!index.is_object()) throw InputError("{}: is not valid JSON; the checkpoint is damaged", path.string());
+  if (!index.is_object() || index.value(kIndexDigest, json()) != index_digest(index)) {
+    throw InputError("{}: the checkpoint is damaged", path.string());
+  }
   return index;
+}
+
+// What an interrupted save left behind.
+void remove_temporaries(const fs::path& checkpoints) {
+  if (!fs::is_directory(checkpoints)) return;
+  for (const fs::directory_entry& entry : fs::directory_iterator(checkpoints)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kPrefix) && name.ends_with(kTemporarySuffix)) fs::remove_all(entry.path());
+  }
 }
 
 std::vector<NamedTensor> model_tensors(const ParameterStore& store) {
@@ -74,10 +93,13 @@ void write_files(const fs::path& folder, const CheckpointInfo& info, ParameterSt
   for (const Optimizer::NamedState& s : optimizer.state()) state.push_back({s.name, s.values});
   write_safetensors(folder / kOptimizerFile, state);
   json index = to_json(info);
-  index["files"] = {{kModelFile, file_facts(folder / kModelFile)}, {kOptimizerFile, file_facts(folder / kOptimizerFile)}};
+  index["files"] = {{kModelFile, file_facts(folder / kModelFile)},
+                    {kOptimizerFile, file_facts(folder / kOptimizerFile)}};
+  index[kIndexDigest] = index_digest(index);
   FileWriter file(folder / kIndexFile);
   file.write(index.dump(2) + "\n");
   file.finish();
+  sync(folder);
 }
 
 }  // namespace
@@ -86,17 +108,18 @@ void save_checkpoint(const fs::path& checkpoints, const CheckpointInfo& info, Pa
                      Optimizer& optimizer, std::int64_t keep) try {
   const fs::path final_name = checkpoints / fmt::format("{}{}", kPrefix, info.position.step);
   fs::path temporary = final_name;
-  temporary += ".tmp";
-  fs::remove_all(temporary);
+  temporary += kTemporarySuffix;
+  remove_temporaries(checkpoints);
   fs::create_directories(temporary);
   try {
     write_files(temporary, info, store, optimizer);
-  } catch (const Error&) {
-    fs::remove_all(temporary);
+  } catch (const std::exception&) {
+    remove_temporaries(checkpoints);
     throw;
   }
   fs::remove_all(final_name);  // the same step, saved before a resume
   fs::rename(temporary, final_name);
+  sync(checkpoints);
   const auto all = all_checkpoints(checkpoints);
   const auto surplus = static_cast<std::int64_t>(all.size()) - std::max<std::int64_t>(1, keep);
   for (std::int64_t i = 0; i < surplus; ++i) fs::remove_all(all[static_cast<std::size_t>(i)].second);
@@ -123,28 +146,33 @@ CheckpointInfo read_checkpoint_info(const fs::path& checkpoint) {
                          .tokens = index.at("tokens"),
                          .seconds = index.at("seconds"),
                          .loss = index.at("loss").is_number() ? index.at("loss").get<double>() : 0},
-            .optimizer = index.at("optimizer"),
             .optimizer_steps = index.at("optimizer_steps"),
-            .data = index.at("data")};
+            .data = index.at("data"),
+            .made_with = index.at("made_with")};
   } catch (const json::exception&) {
     throw InputError("{}: lacks an entry; the checkpoint is damaged", (checkpoint / kIndexFile).string());
   }
 }
 
-void verify_checkpoint(const fs::path& checkpoint) {
+void verify_checkpoint(const fs::path& checkpoint) try {
   const json index = read_index(checkpoint);
   for (const char* name : {kModelFile, kOptimizerFile}) {
     const fs::path path = checkpoint / name;
-    const json facts = index.value("files", json::object()).value(name, json());
-    if (file_facts(path) != facts) {
-      throw InputError("{}: does not match the checkpoint's index; it is damaged, delete {} to use an older one",
+    if (file_facts(path) != index.at("files").at(name)) {
+      throw InputError("{}: the checkpoint is damaged; delete {} if there is an older one (train.keep_checkpoints)",
                        path.string(), checkpoint.string());
     }
   }
+} catch (const json::exception&) {
+  throw InputError("{}: lacks an entry; the checkpoint is damaged", (checkpoint / kIndexFile).string());
 }
 
 void load_checkpoint(const CheckpointInfo& info, ParameterStore& store, Optimizer* optimizer) {
   const SafetensorsFile model(model_file(info.path));
+  if (model.entries().size() != store.entries().size()) {
+    throw InputError("{}: has {} tensors, but the model has {}", model.path().string(), model.entries().size(),
+                     store.entries().size());
+  }
   for (const Parameter& entry : store.entries()) model.read_into(entry.spec().name, entry.tensor());
   if (optimizer == nullptr) return;
   const SafetensorsFile state(info.path / kOptimizerFile);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,15 +24,15 @@ struct Position {
 };
 
 // A checkpoint is the folder checkpoints/step-N: model.safetensors (parameters and buffers, by name),
-// optimizer.safetensors (flat state) and index.json (position, optimizer, and the size and SHA-256 of the others). It
-// gets its name only when all of it is on the disk, so a folder with that name is whole.
+// optimizer.safetensors (flat state) and index.json (position, settings, and the SHA-256 of everything, itself
+// included). It gets its name only when all of it is on the disk, so a folder with that name is whole.
 
 struct CheckpointInfo {
   std::filesystem::path path;
   Position position;
-  std::string optimizer;
   std::int64_t optimizer_steps = 0;
-  std::string data;  // the data set's fingerprint
+  std::string data;                              // the data set's fingerprint
+  std::map<std::string, std::string> made_with;  // settings that a run cannot change on its way, as JSON, by key
 };
 
 // Saves the state after `position`, then removes all but the newest `keep` checkpoints. On any failure (a full disk)
@@ -42,13 +43,14 @@ void save_checkpoint(const std::filesystem::path& checkpoints, const CheckpointI
 // The newest checkpoint's folder, if there is any.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& checkpoints);
 
-// What index.json says. Throws InputError if it is missing or malformed.
+// What index.json says. Throws InputError if it is missing, malformed or damaged.
 CheckpointInfo read_checkpoint_info(const std::filesystem::path& checkpoint);
 
 // Checks every file against the index, so that a damaged checkpoint is noticed before anything is changed.
 void verify_checkpoint(const std::filesystem::path& checkpoint);
 
-// Restores parameters and buffers; and the optimizer, if given. Throws InputError naming file and tensor.
+// Restores parameters and buffers; and the optimizer, if given. Throws InputError naming file and tensor, also if the
+// file has tensors that the store lacks.
 void load_checkpoint(const CheckpointInfo& info, ParameterStore& store, Optimizer* optimizer);
 
 std::filesystem::path model_file(const std::filesystem::path& checkpoint);

@@ -1,7 +1,6 @@
 #include "train/learner.h"
 
 #include <omp.h>
-
 #include <thread>
 
 #include <ATen/ATen.h>
@@ -63,8 +62,8 @@ double Learner::update(double lr, double clip) {
 LossReport Learner::evaluate(const Batch& batch) {
   const at::NoGradGuard no_gradients;
   const ops::LossSum loss = model_->loss(moved(batch, device_), {});
-  return {share(loss.sum.item<double>(), batch.loss_terms),
-          share(static_cast<double>(loss.correct), batch.loss_terms), batch.loss_terms};
+  return {share(loss.sum.item<double>(), batch.loss_terms), share(static_cast<double>(loss.correct), batch.loss_terms),
+          batch.loss_terms};
 }
 
 Batch slice(const Batch& batch, std::int64_t i, std::int64_t n) {

@@ -8,8 +8,8 @@
 namespace rookery::train {
 namespace {
 
-const model::ModelOptions kOptions = model::complete_options(
-    {.kind = "gpt", .layers = 2, .width = 32, .heads = 2, .context = 8, .vocabulary = 20});
+const model::ModelOptions kOptions =
+    model::complete_options({.kind = "gpt", .layers = 2, .width = 32, .heads = 2, .context = 8, .vocabulary = 20});
 
 class TestLearner : public Learner {
  public:

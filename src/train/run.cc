@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <limits>
 
 #include <nlohmann/json.hpp>
 
@@ -19,6 +18,9 @@ namespace {
 
 using data::Split;
 
+// The test at the end of a run: all of the usual image sets, and enough of a large text.
+constexpr std::uint64_t kMaxTestSamples = 10000;
+
 // Keeps the draws of dropout apart from every other use of the seed.
 constexpr std::uint64_t kDropout = 0x64726f70;
 
@@ -31,21 +33,38 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-double rate(std::int64_t amount, double seconds) {
-  return seconds > 0 ? static_cast<double>(amount) / seconds : 0;
-}
+double rate(std::int64_t amount, double seconds) { return seconds > 0 ? static_cast<double>(amount) / seconds : 0; }
 
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
 void check(const config::Settings& settings) {
-  const config::Train& t = settings.train;
-  if (t.micro_batches > t.batch) {
-    throw InputError("train.micro_batches ({}) must not exceed train.batch ({})", t.micro_batches, t.batch);
-  }
   if (settings.swarm.peers > 1) {
     throw InputError("swarm.peers is {}, but this version trains with one peer; set swarm.peers = 1",
                      settings.swarm.peers);
   }
+}
+
+// A path in the settings, so that it can be found from elsewhere too. Names of built-in sources stay.
+std::string absolute(const std::string& path) {
+  return std::filesystem::exists(path) ? std::filesystem::absolute(path).lexically_normal().string() : path;
+}
+
+config::Data with_absolute_paths(config::Data data) {
+  const std::string prefix = "sentencepiece:";
+  data.source = absolute(data.source);
+  if (data.tokenizer.starts_with(prefix)) data.tokenizer = prefix + absolute(data.tokenizer.substr(prefix.size()));
+  return data;
+}
+
+// What a checkpoint depends on: with another value the run would not be the same run.
+std::map<std::string, std::string> identity(const config::Settings& settings) {
+  const nlohmann::ordered_json all = config::to_json(settings);
+  std::map<std::string, std::string> result;
+  for (const auto& [key, value] : all["model"].items()) result["model." + key] = value.dump();
+  for (const char* key : {"optimizer", "seed", "accumulate"}) {
+    result[std::string("train.") + key] = all["train"][key].dump();
+  }
+  return result;
 }
 
 config::Model with_sizes(config::Model model, const model::ModelOptions& o) {
@@ -68,10 +87,12 @@ Run::Run(config::Settings settings, RunDirectory directory, bool resume)
     : settings_((check(settings), std::move(settings))),
       directory_(std::move(directory)),
       data_(open_data(settings_)),
+      data_fingerprint_(data_->fingerprint()),
       sampler_(static_cast<std::uint64_t>(settings_.train.seed), data_->size(Split::kTrain)),
       learner_(model::build_model(fitted_model(settings_, data_->info())), optimizer_options(settings_.train),
                device_of(settings_.train)) {
   settings_.model = with_sizes(settings_.model, fitted_model(settings_, data_->info()));
+  settings_.data = with_absolute_paths(settings_.data);
   const auto checkpoint = resume ? newest_checkpoint(directory_.checkpoints()) : std::nullopt;
   if (checkpoint) {
     restore(*checkpoint);
@@ -92,11 +113,16 @@ Run::Run(config::Settings settings, RunDirectory directory, bool resume)
 void Run::restore(const std::filesystem::path& checkpoint) {
   verify_checkpoint(checkpoint);
   const CheckpointInfo info = read_checkpoint_info(checkpoint);
-  if (info.optimizer != settings_.train.optimizer) {
-    throw InputError("{}: was made with train.optimizer = \"{}\", not \"{}\"", checkpoint.string(), info.optimizer,
-                     settings_.train.optimizer);
+  for (const auto& [key, value] : identity(settings_)) {
+    const auto made_with = info.made_with.find(key);
+    if (made_with == info.made_with.end() || made_with->second != value) {
+      throw InputError("{}: was made with another value of {} than {}", checkpoint.string(), key, value);
+    }
   }
-  if (info.data != data_->fingerprint()) {
+  if (info.position.step > settings_.train.steps) {
+    throw InputError("train.steps is {}, but {} is further already", settings_.train.steps, checkpoint.string());
+  }
+  if (info.data != data_fingerprint_) {
     throw InputError("{}: was made with other data than data.source = \"{}\" holds now", checkpoint.string(),
                      settings_.data.source);
   }
@@ -115,7 +141,8 @@ RunOutcome Run::train(const std::atomic<bool>& stop) {
     observe::StepMetrics metrics = step();
     const bool last = position_.step == t.steps;
     if (t.eval_batches > 0 && (last || due(position_.step, t.eval_every))) {
-      last_evaluation_ = evaluate(Split::kEval, t.eval_batches);
+      // Not cut short by `stop`: the metrics of a step are the same whether the run goes on or not.
+      last_evaluation_ = evaluate(Split::kEval, evaluated_samples(), false);
       metrics.eval_loss = last_evaluation_->loss;
       metrics.eval_accuracy = last_evaluation_->accuracy;
     }
@@ -129,8 +156,9 @@ RunOutcome Run::train(const std::atomic<bool>& stop) {
     if (due(position_.step, t.checkpoint_every) || last) save();
   }
   if (saved_step_ != position_.step) save();
-  const RunOutcome outcome{summarize(seconds_since(start), began), position_.step < t.steps};
-  replace_file(directory_.summary(), observe::to_json(outcome.summary).dump(2) + "\n");
+  const RunOutcome outcome{summarize(seconds_since(start), began, stop), position_.step < t.steps};
+  const bool was_finished = began.step == position_.step && std::filesystem::exists(directory_.summary());
+  if (!was_finished) replace_file(directory_.summary(), observe::to_json(outcome.summary).dump(2) + "\n");
   sinks_.finish(outcome.summary);
   return outcome;
 }
@@ -143,8 +171,7 @@ observe::StepMetrics Run::step() {
     places.push_back(sampler_.at(static_cast<std::uint64_t>(position_.samples + i)));
   }
   const Batch batch = data_->batch(Split::kTrain, places);
-  const LossReport report =
-      learner_.accumulate_gradients(batch, t.micro_batches, dropout_key(t.seed, position_.step));
+  const LossReport report = learner_.accumulate_gradients(batch, t.micro_batches, dropout_key(t.seed, position_.step));
   const double lr = learning_rate(schedule_options(t), position_.step);
   const double norm = learner_.update(lr, t.clip);
 
@@ -167,13 +194,18 @@ observe::StepMetrics Run::step() {
           .grad_norm = norm};
 }
 
-// The mean over the first samples of a split, the same in every run with this data and seed; at most `batches` batches.
-LossReport Run::evaluate(Split split, std::int64_t batches) {
-  const auto wanted = static_cast<std::uint64_t>(batches * settings_.train.batch);
-  const auto places = data::first_places(std::min(wanted, data_->size(split)));
+std::uint64_t Run::evaluated_samples() const {
+  return static_cast<std::uint64_t>(settings_.train.eval_batches * settings_.train.batch);
+}
+
+// The mean over the first samples of a split: the same samples in every run with this data and seed. Nothing if
+// stopped.
+std::optional<LossReport> Run::evaluate(Split split, std::uint64_t samples, const std::atomic<bool>& stop) {
+  const auto places = data::first_places(std::min(samples, data_->size(split)));
   const auto batch_size = static_cast<std::size_t>(settings_.train.batch);
   LossReport total;
   for (std::size_t i = 0; i < places.size(); i += batch_size) {
+    if (stop) return std::nullopt;
     const auto some = std::span(places).subspan(i, std::min(batch_size, places.size() - i));
     const LossReport report = learner_.evaluate(data_->batch(split, some));
     const auto terms = static_cast<double>(report.loss_terms);
@@ -182,24 +214,24 @@ LossReport Run::evaluate(Split split, std::int64_t batches) {
     total.loss_terms += report.loss_terms;
   }
   const auto terms = static_cast<double>(std::max<std::int64_t>(1, total.loss_terms));
-  return {total.loss / terms, total.accuracy / terms, total.loss_terms};
+  return LossReport{total.loss / terms, total.accuracy / terms, total.loss_terms};
 }
 
 void Run::save() {
+  sync(directory_.metrics());  // a checkpoint must not outlive the lines before it
   const CheckpointInfo info{.path = {},
                             .position = position_,
-                            .optimizer = settings_.train.optimizer,
                             .optimizer_steps = learner_.optimizer().steps(),
-                            .data = data_->fingerprint()};
+                            .data = data_fingerprint_,
+                            .made_with = identity(settings_)};
   save_checkpoint(directory_.checkpoints(), info, learner_.store(), learner_.optimizer(),
                   settings_.train.keep_checkpoints);
   saved_step_ = position_.step;
   spdlog::info("checkpoint at step {}", position_.step);
 }
 
-observe::Summary Run::summarize(double seconds_here, const Position& began) {
+observe::Summary Run::summarize(double seconds_here, const Position& began, const std::atomic<bool>& stop) {
   observe::Summary summary{.final_loss = position_.loss,
-                           .entropy_floor = data_->entropy_floor(),
                            .steps = position_.step,
                            .samples = position_.samples,
                            .tokens = position_.tokens,
@@ -208,12 +240,14 @@ observe::Summary Run::summarize(double seconds_here, const Position& began) {
                            .wall_seconds = position_.seconds,
                            .parameters = learner_.store().size()};
   if (settings_.train.eval_batches > 0 && position_.step == settings_.train.steps) {
-    if (!last_evaluation_) last_evaluation_ = evaluate(Split::kEval, settings_.train.eval_batches);
+    if (!last_evaluation_) last_evaluation_ = evaluate(Split::kEval, evaluated_samples(), false);
     summary.eval_loss = last_evaluation_->loss;
     summary.eval_accuracy = last_evaluation_->accuracy;
-    const LossReport test = evaluate(Split::kTest, std::numeric_limits<std::int32_t>::max());
-    summary.test_loss = test.loss;
-    summary.test_accuracy = test.accuracy;
+    summary.entropy_floor = data_->entropy_floor(evaluated_samples());
+    if (const auto test = evaluate(Split::kTest, kMaxTestSamples, stop)) {
+      summary.test_loss = test->loss;
+      summary.test_accuracy = test->accuracy;
+    }
   }
   summary.peak_memory_bytes = observe::peak_memory();
   summary.peers = {{.name = "peer-0",

@@ -51,14 +51,16 @@ class Run {
 
  private:
   observe::StepMetrics step();
-  LossReport evaluate(data::Split split, std::int64_t batches);
+  std::uint64_t evaluated_samples() const;
+  std::optional<LossReport> evaluate(data::Split split, std::uint64_t samples, const std::atomic<bool>& stop);
   void restore(const std::filesystem::path& checkpoint);
   void save();
-  observe::Summary summarize(double seconds_here, const Position& began);
+  observe::Summary summarize(double seconds_here, const Position& began, const std::atomic<bool>& stop);
 
   config::Settings settings_;
   RunDirectory directory_;
   std::unique_ptr<data::Dataset> data_;
+  std::string data_fingerprint_;
   data::Sampler sampler_;
   Learner learner_;
   Position position_;

@@ -17,6 +17,11 @@ fs::path free_name_beside(const fs::path& root) {
 
 }  // namespace
 
+RunDirectory::RunDirectory(const fs::path& root) : root_(root.lexically_normal()) {
+  if (!root_.has_filename()) root_ = root_.parent_path();  // it was written with a slash at the end
+  if (root_ == "." || root_ == "..") root_ = fs::weakly_canonical(root_);
+}
+
 std::optional<fs::path> RunDirectory::prepare() const try {
   std::optional<fs::path> moved;
   if (fs::exists(root_) && !fs::is_directory(root_)) throw InputError("{}: is not a directory", root_.string());
@@ -27,7 +32,7 @@ std::optional<fs::path> RunDirectory::prepare() const try {
   if (fs::exists(root_) && !fs::is_empty(root_)) {
     throw InputError("{}: holds files that are not a run; choose another directory with --out", root_.string());
   }
-  fs::create_directories(checkpoints());
+  fs::create_directories(root_);
   return moved;
 } catch (const fs::filesystem_error& e) {
   throw InputError("{}: cannot prepare the run's directory: {}", root_.string(), e.code().message());

@@ -8,7 +8,7 @@ namespace rookery::train {
 // The folder that holds everything about one run.
 class RunDirectory {
  public:
-  explicit RunDirectory(std::filesystem::path root) : root_(std::move(root)) {}
+  explicit RunDirectory(const std::filesystem::path& root);
 
   const std::filesystem::path& root() const { return root_; }
   std::filesystem::path settings() const { return root_ / "run.toml"; }

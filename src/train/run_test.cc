@@ -46,7 +46,7 @@ class RunTest : public testing::Test {
     config::Settings s;
     s.model = {.kind = "gpt", .layers = 1, .width = 16, .heads = 2, .context = 24, .dropout = 0.1};
     s.train.steps = 12;
-    s.train.batch = 3;
+    s.train.batch = 4;
     s.train.micro_batches = 2;
     s.train.eval_every = 5;
     s.train.eval_batches = 1;
@@ -81,15 +81,53 @@ class RunTest : public testing::Test {
   fs::path root_;
 };
 
+// MNIST files with a bright row per class.
+void write_images(const fs::path& folder) {
+  fs::create_directories(folder);
+  const auto write = [&](const std::string& name, std::vector<std::uint32_t> header, std::string_view content) {
+    std::ofstream file(folder / name, std::ios::binary);
+    for (const std::uint32_t word : header) {
+      for (int shift = 24; shift >= 0; shift -= 8) file.put(static_cast<char>(word >> shift));
+    }
+    file << content;
+  };
+  for (const auto& [split, count] : {std::pair<std::string, std::uint32_t>{"train", 40}, {"t10k", 8}}) {
+    std::string labels, images;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      labels += static_cast<char>(i % 10);
+      std::string image(784, '\0');
+      image.replace(28 * (i % 10), 28, 28, '\xff');
+      images += image;
+    }
+    write(split + "-images-idx3-ubyte", {0x803, count, 28, 28}, images);
+    write(split + "-labels-idx1-ubyte", {0x801, count}, labels);
+  }
+}
+
 TEST_F(RunTest, InterruptedAtAnyStepAndResumedEqualsUninterrupted) {
-  for (const char* optimizer : {"sgd", "accum-adamw"}) {
-    const config::Settings s = settings(optimizer);
-    const std::string whole = std::string("whole-") + optimizer;
+  write_images(root_ / "images");
+  std::string words;
+  for (int i = 0; i < 800; ++i) words += "word " + std::to_string(i * i) + " ";
+  std::ofstream(root_ / "text.txt") << words;
+  struct Case {
+    std::string kind, source, optimizer;
+  };
+  const std::vector<Case> cases = {{"gpt", "tales", "sgd"},
+                                   {"gpt", (root_ / "text.txt").string(), "accum-adamw"},
+                                   {"bert", "tales", "lamb"},
+                                   {"seq2seq", "translation", "adam"},
+                                   {"cnn", (root_ / "images").string(), "adamw"}};
+  for (const Case& c : cases) {
+    config::Settings s = settings(c.optimizer);
+    s.model.kind = c.kind;
+    s.data.source = c.source;
+    if (c.kind == "cnn") s.model = {.kind = "cnn", .layers = 2, .width = 4};  // with batch norm
+    const std::string whole = "whole-" + c.kind + c.optimizer;
     EXPECT_FALSE(train(whole, s, false).interrupted);
     const auto expected = metrics(whole);
     ASSERT_EQ(expected.size(), 12u);
     for (const std::int64_t stop_after : {1, 4, 7, 11}) {
-      const std::string name = optimizer + std::to_string(stop_after);
+      const std::string name = c.kind + c.optimizer + std::to_string(stop_after);
       EXPECT_TRUE(train(name, s, false, stop_after).interrupted);
       EXPECT_EQ(metrics(name).size(), static_cast<std::size_t>(stop_after));
       EXPECT_FALSE(train(name, s, true).interrupted);
@@ -104,8 +142,9 @@ TEST_F(RunTest, LinesAfterTheCheckpointAreCutOff) {
   const config::Settings s = settings();
   train("whole", s, false);
   train("cut", s, false, 8);
-  std::ofstream(root_ / "cut" / "metrics.jsonl", std::ios::app)
-      << R"({"step":9,"loss":1})" << "\n" << R"({"step":10,"lo)";
+  std::ofstream(root_ / "cut" / "metrics.jsonl", std::ios::app) << R"({"step":9,"loss":1})"
+                                                                << "\n"
+                                                                << R"({"step":10,"lo)";
   train("cut", s, true);
   EXPECT_EQ(metrics("cut"), metrics("whole"));
 }
@@ -114,9 +153,11 @@ TEST_F(RunTest, ResumingAFinishedRunChangesNothing) {
   const config::Settings s = settings();
   train("run", s, false);
   const auto before = metrics("run");
+  const std::string summary = read_file(root_ / "run" / "summary.json");
   const RunOutcome outcome = train("run", s, true);
   EXPECT_FALSE(outcome.interrupted);
   EXPECT_EQ(metrics("run"), before);
+  EXPECT_EQ(read_file(root_ / "run" / "summary.json"), summary);
 }
 
 TEST_F(RunTest, AnEarlierRunIsMovedAsideWhole) {
@@ -140,6 +181,29 @@ TEST_F(RunTest, ADamagedCheckpointIsNoticedOnResume) {
   }
 }
 
+TEST_F(RunTest, ADamagedIndexIsNoticedOnResume) {
+  train("run", settings(), false, 4);
+  const fs::path index = newest("run") / "index.json";
+  const std::string whole = read_file(index);
+  const std::size_t digit = whole.find("\"samples\": 16") + 12;
+  for (const std::string& damaged : {std::string(), std::string("{}"), std::string(R"({"files": []})"),
+                                     whole.substr(0, digit) + "7" + whole.substr(digit)}) {
+    std::ofstream(index) << damaged;
+    EXPECT_THROW(train("run", settings(), true), InputError) << damaged;
+  }
+  std::ofstream(index) << whole;
+  EXPECT_FALSE(train("run", settings(), true).interrupted);
+}
+
+// As after a power cut during a save.
+TEST_F(RunTest, HalfACheckpointIsIgnoredAndRemoved) {
+  train("run", settings(), false, 4);
+  fs::create_directories(root_ / "run" / "checkpoints" / "step-9.tmp");
+  train("run", settings(), true);
+  EXPECT_FALSE(fs::exists(root_ / "run" / "checkpoints" / "step-9.tmp"));
+  EXPECT_EQ(newest("run").filename(), "step-12");
+}
+
 TEST_F(RunTest, OnlyTheNewestCheckpointsAreKept) {
   config::Settings s = settings();
   s.train.keep_checkpoints = 2;
@@ -157,6 +221,12 @@ TEST_F(RunTest, ResumingWithAnotherModelOrOptimizerIsRefused) {
   config::Settings wider = settings();
   wider.model.width = 32;
   EXPECT_THROW(train("run", wider, true), InputError);
+  config::Settings other_heads = settings();
+  other_heads.model.heads = 4;
+  EXPECT_THROW(train("run", other_heads, true), InputError);
+  config::Settings shorter = settings();
+  shorter.train.steps = 3;
+  EXPECT_THROW(train("run", shorter, true), InputError);
   EXPECT_EQ(metrics("run").size(), 4u);
 }
 
@@ -167,11 +237,17 @@ TEST_F(RunTest, BadInputLeavesNothingBehind) {
   EXPECT_FALSE(fs::exists(root_ / "run"));
 }
 
+TEST_F(RunTest, ASlashAtTheEndOfTheDirectoryIsFine) {
+  train("run/", settings(), false);
+  train("run/", settings(), false);
+  EXPECT_EQ(metrics("run.1"), metrics("run"));
+}
+
 TEST_F(RunTest, SummaryHasWhatPeopleAskFor) {
   const observe::Summary summary = train("run", settings(), false).summary;
   EXPECT_EQ(summary.steps, 12);
-  EXPECT_EQ(summary.samples, 36);
-  EXPECT_EQ(summary.tokens, 36 * 24);
+  EXPECT_EQ(summary.samples, 48);
+  EXPECT_EQ(summary.tokens, 48 * 24);
   EXPECT_GT(summary.tokens_per_second, 0);
   EXPECT_GT(summary.peak_memory_bytes, 1 << 20);
   ASSERT_TRUE(summary.eval_loss && summary.test_loss && summary.entropy_floor);

@@ -50,6 +50,10 @@ model::ModelOptions fitted_model(const config::Settings& settings, const data::D
   const model::ModelOptions requested = requested_model(settings);
   model::ModelOptions o = requested;
   if (info.task == Task::kClassification) {
+    if (info.height != info.width) {
+      throw InputError("data.source: its images have {}x{} pixels, but models take square ones", info.width,
+                       info.height);
+    }
     fill(o.classes, info.classes);
     fill(o.channels, info.channels);
     fill(o.image_size, info.height);

@@ -38,7 +38,8 @@ void keys_of(MaybeConst<Model> auto& s, auto& v) {
 
 void keys_of(MaybeConst<Data> auto& s, auto& v) {
   v.key("source", s.source,
-        "tales or translation (need no download), a text file or a directory of them, a .bin of uint16 tokens, or a directory with "
+        "tales or translation (need no download), a text file or a directory of them, a .bin of uint16 tokens, or a "
+        "directory with "
         "MNIST IDX or CIFAR-10 files",
         kAnyText);
   v.key("tokenizer", s.tokenizer, "how text becomes tokens: bytes or sentencepiece:FILE", kTokenizer);
@@ -69,7 +70,8 @@ void keys_of(MaybeConst<Train> auto& s, auto& v) {
   v.key("seed", s.seed, "of everything random; the same seed gives the same run",
         Whole{.most = std::numeric_limits<std::int64_t>::max()});
   v.key("eval_every", s.eval_every, "steps between evaluations; 0: only at the end", Whole{});
-  v.key("eval_batches", s.eval_batches, "batches in an evaluation; 0: no evaluations, nor a test at the end", Whole{.most = 1'000'000});
+  v.key("eval_batches", s.eval_batches, "batches in an evaluation; 0: no evaluations, nor a test at the end",
+        Whole{.most = 1'000'000});
   v.key("checkpoint_every", s.checkpoint_every, "steps between checkpoints; 0: only at the end", Whole{});
   v.key("keep_checkpoints", s.keep_checkpoints, "latest checkpoints that are kept", Whole{1, 1'000'000});
   v.key("log_every", s.log_every, "steps between lines in log.txt; 0: none", Whole{});

@@ -1,12 +1,19 @@
 #include "tensor/kernels/update.h"
 
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/error.h"
+#include "tensor/kernels/internal/targets.h"
+#include "tensor/kernels/parallel.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/kernels/update.cc"
-#include "tensor/kernels/internal/targets.h"
+// clang-format off
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
-
-#include "tensor/kernels/parallel.h"
+// clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace rookery::kernels::HWY_NAMESPACE {
@@ -164,19 +171,14 @@ float sum_of_squares_range(const float* x, std::size_t n) {
 
 void add_scaled_range(float a, const float* x, float* y, std::size_t n) {
   const Vec factor = set(a);
-  for_each_vector(n, [&](auto at, std::size_t i)
-                         HWY_ATTR { at.store(hn::MulAdd(factor, at.load(x + i), at.load(y + i)), y + i); });
+  for_each_vector(
+      n, [&](auto at, std::size_t i) HWY_ATTR { at.store(hn::MulAdd(factor, at.load(x + i), at.load(y + i)), y + i); });
 }
 
 }  // namespace rookery::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-
-#include <vector>
-
-#include "base/error.h"
-
 namespace rookery::kernels {
 namespace {
 

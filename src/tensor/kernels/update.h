@@ -25,10 +25,10 @@ struct AdamUpdate {
   float beta2;
   float epsilon;
   float weight_decay;
-  bool decoupled_decay;   // AdamW: x *= 1 - η·wd;  else Adam: g += wd·x
+  bool decoupled_decay;  // AdamW: x *= 1 - η·wd;  else Adam: g += wd·x
   float gradient_scale;
-  float correction1;      // 1 - β1^k
-  float correction2;      // 1 - β2^k
+  float correction1;  // 1 - β1^k
+  float correction2;  // 1 - β2^k
 };
 // m = β1·m + (1-β1)·g;  v = β2·v + (1-β2)·g²;  x -= η/c1 · m / (√v/√c2 + ε)
 void adam(const AdamUpdate& u, std::span<float> x, std::span<const float> g, std::span<float> m, std::span<float> v);
@@ -41,8 +41,8 @@ struct AccumulatedAdamUpdate {
   float inverse_window;  // 1/τ
   bool commit;
 };
-void accumulated_adam(const AccumulatedAdamUpdate& u, std::span<float> x, std::span<const float> g,
-                      std::span<float> m, std::span<float> v, std::span<float> a);
+void accumulated_adam(const AccumulatedAdamUpdate& u, std::span<float> x, std::span<const float> g, std::span<float> m,
+                      std::span<float> v, std::span<float> a);
 
 // LAMB needs the norms of a whole tensor before it moves it: a pass for the moments, then one for x.
 //   r = (m/c1) / (√(v/c2) + ε) + wd·x

@@ -9,6 +9,5 @@
 #else
 #define ROOKERY_MORE_DISABLED_TARGETS 0
 #endif
-#define HWY_DISABLED_TARGETS                                                                             \
-  (HWY_SSSE3 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | \
-   ROOKERY_MORE_DISABLED_TARGETS)
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | ROOKERY_MORE_DISABLED_TARGETS)
