@@ -27,7 +27,7 @@ TUNED_MALLOC = {
 # name: (model, sizes, batch, steps)
 CASES = {
     "gpt-128x8": ("gpt", dict(layers=8, width=128, heads=8, context=256), 8, 15),
-    "gpt-125m": ("gpt", dict(layers=12, width=768, heads=12, context=256, vocabulary=50257), 2, 8),
+    "gpt-125m": ("gpt", dict(layers=12, width=768, heads=12, context=256, vocabulary=50257), 1, 7),
     "gpt-neo-8m": ("gpt", dict(layers=8, width=128, heads=8, context=256, vocabulary=50257), 4, 8),
     "bert": ("bert", dict(layers=4, width=256, heads=4, context=128), 16, 12),
     "seq2seq": ("seq2seq", dict(layers=3, width=256, heads=4, context=64, vocabulary=1024), 64, 12),
