@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include <openssl/evp.h>
 
@@ -34,6 +35,33 @@ Descriptor open_regular(const std::filesystem::path& path, struct stat& status) 
   if (!S_ISREG(status.st_mode)) throw InputError("{}: is not a regular file", path.string());
   return Descriptor{std::exchange(file.fd, -1)};
 }
+
+class Sha256 {
+ public:
+  Sha256() : context_(EVP_MD_CTX_new()) {
+    ROOKERY_CHECK(context_ != nullptr && EVP_DigestInit_ex(context_, EVP_sha256(), nullptr) == 1);
+  }
+  ~Sha256() { EVP_MD_CTX_free(context_); }
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+
+  void add(std::span<const std::byte> bytes) {
+    ROOKERY_CHECK(EVP_DigestUpdate(context_, bytes.data(), bytes.size()) == 1);
+  }
+
+  // Requires: nothing is added afterwards.
+  std::string hex() {
+    std::array<unsigned char, EVP_MAX_MD_SIZE> hash{};
+    unsigned length = 0;
+    ROOKERY_CHECK(EVP_DigestFinal_ex(context_, hash.data(), &length) == 1);
+    std::string text;
+    for (unsigned i = 0; i < length; ++i) text += fmt::format("{:02x}", hash[i]);
+    return text;
+  }
+
+ private:
+  EVP_MD_CTX* context_;
+};
 
 }  // namespace
 
@@ -122,13 +150,23 @@ void sync(const std::filesystem::path& file_or_directory) {
 }
 
 std::string digest(std::span<const std::byte> bytes) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> hash{};
-  unsigned length = 0;
-  const int ok = EVP_Digest(bytes.data(), bytes.size(), hash.data(), &length, EVP_sha256(), nullptr);
-  ROOKERY_CHECK(ok == 1);
-  std::string hex;
-  for (unsigned i = 0; i < length; ++i) hex += fmt::format("{:02x}", hash[i]);
-  return hex;
+  Sha256 sha;
+  sha.add(bytes);
+  return sha.hex();
+}
+
+std::string digest_of_file(const std::filesystem::path& path) {
+  struct stat status {};
+  const Descriptor file = open_regular(path, status);
+  Sha256 sha;
+  std::vector<std::byte> piece(1 << 20);
+  while (true) {
+    const ssize_t n = ::read(file.fd, piece.data(), piece.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(path, "read");
+    if (n == 0) return sha.hex();
+    sha.add(std::span(piece).first(static_cast<std::size_t>(n)));
+  }
 }
 
 }  // namespace rookery

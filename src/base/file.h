@@ -56,7 +56,8 @@ void replace_file(const std::filesystem::path& path, std::string_view content);
 // Makes a file's content, or what was created or renamed in a directory, survive a power cut.
 void sync(const std::filesystem::path& file_or_directory);
 
-// SHA-256, in hexadecimal.
+// SHA-256, in hexadecimal; of a file piece by piece, so that a large one needs no memory.
 std::string digest(std::span<const std::byte> bytes);
+std::string digest_of_file(const std::filesystem::path& path);
 
 }  // namespace rookery

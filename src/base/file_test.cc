@@ -110,6 +110,12 @@ TEST_F(FileTest, ReplaceCleansUpWhenItCannotTakeThePlace) {
   EXPECT_THAT(names(), testing::ElementsAre("file"));
 }
 
+TEST_F(FileTest, DigestOfAFileIsThatOfItsContent) {
+  const std::string content((1 << 20) + 17, 'x');  // more than one piece
+  replace_file(path_, content);
+  EXPECT_EQ(digest_of_file(path_), digest(std::as_bytes(std::span(content))));
+}
+
 TEST(Digest, IsSha256) {
   const std::string_view text = "abc";
   EXPECT_EQ(digest(std::as_bytes(std::span(text))), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

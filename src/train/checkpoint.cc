@@ -39,8 +39,8 @@ std::vector<std::pair<std::int64_t, fs::path>> all_checkpoints(const fs::path& c
 }
 
 json file_facts(const fs::path& path) {
-  const MappedFile file(path);
-  return {{"bytes", file.bytes().size()}, {"sha256", digest(file.bytes())}};
+  if (!fs::exists(path)) throw InputError("{}: is missing; the checkpoint is damaged", path.string());
+  return {{"bytes", fs::file_size(path)}, {"sha256", digest_of_file(path)}};
 }
 
 json to_json(const CheckpointInfo& info) {
