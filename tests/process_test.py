@@ -75,6 +75,13 @@ class TrainTest(ProcessTest):
         self.assertEqual(again.returncode, 0, again.stderr)
         self.assertEqual(self.metrics("again"), self.metrics("run"))
 
+    def test_a_folder_called_like_a_built_in_source_is_not_mistaken_for_it(self):
+        (self.folder / "tales").mkdir()
+        self.assertEqual(self.train("train.steps=2").returncode, 0)
+        again = self.run_program("train", "--out", "run", "--resume", settings=["train.steps=4"])
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertEqual(len(self.metrics()), 4)
+
     def test_interrupt_saves_a_checkpoint_and_resume_goes_on(self):
         settings = [*TINY, "train.steps=300", "train.checkpoint_every=1000"]
         command = [BUILD / "rookery", "train", "--out", "run"]
@@ -168,9 +175,10 @@ class BadInputTest(ProcessTest):
             self.assert_wrong_input(self.run_program("inspect", path), path.name)
 
     def test_a_prompt_that_the_model_has_no_tokens_for(self):
-        (self.folder / "tokens.bin").write_bytes(bytes([1, 0, 2, 0, 3, 0]) * 500)
-        self.assertEqual(self.train("data.source=tokens.bin", "train.steps=1").returncode, 0)
-        self.assert_wrong_input(self.run_program("generate", "run", "--prompt", "Once"), "run", "tokens")
+        for tokens in ((1, 2, 3), (1, 700, 255)):  # fewer than bytes, and more
+            (self.folder / "tokens.bin").write_bytes(struct.pack("<3H", *tokens) * 500)
+            self.assertEqual(self.train("data.source=tokens.bin", "train.steps=1").returncode, 0)
+            self.assert_wrong_input(self.run_program("generate", "run", "--prompt", "Once"), "run", "data.tokenizer")
 
     def test_corrupt_checkpoint(self):
         self.assertEqual(self.train("train.steps=2").returncode, 0)

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/trained_model.h"
 #include "train/learner.h"
+#include "train/run_directory.h"
 
 namespace rookery::cli {
 namespace {
@@ -27,13 +28,19 @@ int generate(const GenerateOptions& options) {
     throw InputError("{}: is a run of '{}', which is no language model; generate needs one such as gpt", options.run,
                      trained.settings.model.kind);
   }
+  if (!trained.checkpoint.text && trained.settings.data.tokenizer == "bytes") {
+    throw InputError(
+        "{}: was trained on token files; set data.tokenizer in {} to the one that they were made with, and the prompt "
+        "can be read",
+        options.run, train::open_run(options.run).settings().string());
+  }
   train::use_threads(trained.settings.train.threads);
   const auto tokenizer = data::open_tokenizer(trained.settings.data.tokenizer);
   const std::vector<data::Token> prompt = tokenizer->encode(options.prompt);
   if (prompt.empty()) throw InputError("--prompt is empty; give the text at least one character to start from");
   if (*std::max_element(prompt.begin(), prompt.end()) >= trained.settings.model.vocabulary) {
     throw InputError(
-        "{}: its model knows {} tokens, too few for data.tokenizer = \"{}\"; was it trained on token files?",
+        "{}: its model knows {} tokens, too few for data.tokenizer = \"{}\"",
         options.run, trained.settings.model.vocabulary, trained.settings.data.tokenizer);
   }
 

@@ -57,6 +57,8 @@ std::unique_ptr<Dataset> open_images_or_explain(const DataOptions& options, cons
 
 }  // namespace
 
+bool is_built_in(std::string_view source) { return source == "tales" || source == "translation"; }
+
 std::unique_ptr<Dataset> open_dataset(const DataOptions& options) {
   const path source = options.base_directory / options.source;
   if (options.source.empty()) throw InputError("data.source: is empty; use \"tales\" or name a file or directory");

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/sampler.h"
@@ -84,6 +85,9 @@ struct DataOptions {
   bool augment = false;                  // CIFAR-10: shift by up to 4 pixels and mirror training images
   std::filesystem::path base_directory;  // what relative paths start from; empty: the working directory
 };
+
+// Whether a source is generated: its name is no path, even where a file is called the same.
+bool is_built_in(std::string_view source);
 
 // Throws InputError naming the key and the file if the source is missing, damaged, too short, or not for the task.
 std::unique_ptr<Dataset> open_dataset(const DataOptions& options);

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kIndexFile = "index.json";
@@ -53,6 +53,7 @@ json to_json(const CheckpointInfo& info) {
           {"loss", p.loss},
           {"optimizer_steps", info.optimizer_steps},
           {"data", info.data},
+          {"text", info.text},
           {"made_with", info.made_with}};
 }
 
@@ -148,6 +149,7 @@ CheckpointInfo read_checkpoint_info(const fs::path& checkpoint) {
                          .loss = index.at("loss").is_number() ? index.at("loss").get<double>() : 0},
             .optimizer_steps = index.at("optimizer_steps"),
             .data = index.at("data"),
+            .text = index.at("text"),
             .made_with = index.at("made_with")};
   } catch (const json::exception&) {
     throw InputError("{}: lacks an entry; the checkpoint is damaged", (checkpoint / kIndexFile).string());

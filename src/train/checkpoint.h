@@ -32,6 +32,7 @@ struct CheckpointInfo {
   Position position;
   std::int64_t optimizer_steps = 0;
   std::string data;                              // the data set's fingerprint
+  bool text = false;                             // the data set has a tokenizer, so its tokens can be read
   std::map<std::string, std::string> made_with;  // settings that a run cannot change on its way, as JSON, by key
 };
 

@@ -44,14 +44,14 @@ void check(const config::Settings& settings) {
   }
 }
 
-// A path in the settings, so that it can be found from elsewhere too. Names of built-in sources stay.
+// A path in the settings, so that it can be found from elsewhere too.
 std::string absolute(const std::string& path) {
   return std::filesystem::exists(path) ? std::filesystem::absolute(path).lexically_normal().string() : path;
 }
 
 config::Data with_absolute_paths(config::Data data) {
   const std::string prefix = "sentencepiece:";
-  data.source = absolute(data.source);
+  if (!data::is_built_in(data.source)) data.source = absolute(data.source);
   if (data.tokenizer.starts_with(prefix)) data.tokenizer = prefix + absolute(data.tokenizer.substr(prefix.size()));
   return data;
 }
@@ -223,6 +223,7 @@ void Run::save() {
                             .position = position_,
                             .optimizer_steps = learner_.optimizer().steps(),
                             .data = data_fingerprint_,
+                            .text = data_->tokenizer() != nullptr,
                             .made_with = identity(settings_)};
   save_checkpoint(directory_.checkpoints(), info, learner_.store(), learner_.optimizer(),
                   settings_.train.keep_checkpoints);
