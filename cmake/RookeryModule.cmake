@@ -13,13 +13,16 @@ if(ROOKERY_MOLD)
   target_link_options(rookery_options INTERFACE -fuse-ld=mold)
 endif()
 
-# rookery_module(NAME [TORCH] [PRECOMPILE header] [USES lib...] [TEST_USES lib...])
+# rookery_module(NAME [TORCH] [PRECOMPILE header] [FOLDERS dir...] [USES lib...] [TEST_USES lib...])
 #
-# The static library rookery_NAME from this folder's *.cc, and the test program NAME_test from its *_test.cc.
+# The static library rookery_NAME from the *.cc of this folder, internal/ and FOLDERS; the test program NAME_test from
+# *_test.cc; and rookery_NAME_testing from testing/*.cc, for this module's tests and those of others.
 # TORCH: the module sees libtorch; it then shares one precompiled header with all others that do, or has its own.
 function(rookery_module name)
-  cmake_parse_arguments(arg "TORCH" "PRECOMPILE" "USES;TEST_USES" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS *.cc internal/*.cc)
+  cmake_parse_arguments(arg "TORCH" "PRECOMPILE" "FOLDERS;USES;TEST_USES" ${ARGN})
+  list(TRANSFORM arg_FOLDERS APPEND "/*.cc")
+  file(GLOB sources CONFIGURE_DEPENDS *.cc internal/*.cc ${arg_FOLDERS})
+  file(GLOB testing CONFIGURE_DEPENDS testing/*.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
@@ -35,6 +38,11 @@ function(rookery_module name)
     rookery_precompile(rookery_${name})
   endif()
 
+  if(ROOKERY_TESTS AND testing)
+    add_library(rookery_${name}_testing STATIC ${testing})
+    target_link_libraries(rookery_${name}_testing PUBLIC rookery_${name} GTest::gtest)
+    list(APPEND arg_TEST_USES rookery_${name}_testing)
+  endif()
   if(ROOKERY_TESTS AND tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE rookery_${name} ${arg_TEST_USES} GTest::gtest_main GTest::gmock)

@@ -6,12 +6,13 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build mold pkg-config git            # build
   libtorch-dev libopenblas-pthread-dev libhwy-dev      # tensors and kernels
+  libboost1.81-dev protobuf-compiler libprotobuf-dev   # network
   libssl-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev libsentencepiece-dev
   libgtest-dev libgmock-dev python3                    # tests
 )
-# For the benchmarks against PyTorch: scripts/setup.sh --bench
+# For the benchmarks against PyTorch, Gloo and OpenMPI: scripts/setup.sh --bench
 if [[ "${1:-}" == "--bench" ]]; then
-  packages+=(python3-torch libbenchmark-dev)
+  packages+=(python3-torch libbenchmark-dev libgloo-dev libopenmpi-dev openmpi-bin)
   command -v npm >/dev/null || packages+=(npm)  # for scripts/get_data.sh
 elif [[ -n "${1:-}" ]]; then
   echo "usage: scripts/setup.sh [--bench]" >&2

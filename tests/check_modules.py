@@ -15,6 +15,8 @@ TABLE = ROOT / "docs" / "architecture.md"
 LIBRARIES = {
     "libtorch": r"^(ATen|torch|c10)/",
     "Highway": r"^hwy/",
+    "Asio": r"^boost/(asio|system)/",
+    "protobuf": r"^(google/protobuf/|.*\.pb\.h$)",
     "OpenSSL": r"^openssl/",
     "CLI11": r"^CLI/",
     "toml++": r"^toml\+\+/",

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "base/task.h"
+
+namespace rookery {
+
+class Alarm;
+class Clock;
+
+using Duration = std::chrono::nanoseconds;
+using Time = std::chrono::time_point<Clock, Duration>;  // since the clock's start
+inline constexpr Time kNever = Time::max();
+
+// Time as the protocol sees it: the wall clock's, or that of the virtual world. Protocol code asks no other.
+// Confined to its executor.
+class Clock {
+ public:
+  virtual ~Clock();  // alarms that are set never ring
+  Clock(const Clock&) = delete;
+  Clock& operator=(const Clock&) = delete;
+
+  virtual Time now() const = 0;  // never goes back
+
+  Task<> sleep_until(Time when);
+  Task<> sleep_for(Duration duration) { return sleep_until(now() + duration); }
+
+  const Executor& executor() const { return executor_; }
+
+ protected:
+  explicit Clock(Executor executor) : executor_(std::move(executor)) {}
+
+  // When the next alarm is due; kNever if none is set.
+  Time next_due() const { return alarms_.empty() ? kNever : alarms_.begin()->first.first; }
+
+  // Rings the first alarm if it is due by `now`. False if none is.
+  bool ring_one(Time now);
+
+ private:
+  friend class Alarm;
+  using Key = std::pair<Time, std::uint64_t>;  // alarms of the same time ring in the order in which they were set
+
+  virtual void next_due_changed() = 0;
+
+  Executor executor_;
+  std::map<Key, Alarm*> alarms_;
+  std::uint64_t set_so_far_ = 0;
+};
+
+// Calls a function once, at a time. Confined to the clock's executor; of no use after the clock's end.
+class Alarm {
+ public:
+  explicit Alarm(Clock& clock) : clock_(clock) {}
+  ~Alarm() { cancel(); }
+  Alarm(const Alarm&) = delete;
+  Alarm& operator=(const Alarm&) = delete;
+
+  // Replaces what was set before. `ring` is called from the executor, never from within set(); it may set the alarm
+  // again, but not destroy it.
+  void set(Time when, std::function<void()> ring);
+  void cancel();
+
+ private:
+  friend class Clock;
+
+  Clock& clock_;
+  bool is_set_ = false;
+  Clock::Key key_;
+  std::function<void()> ring_;
+};
+
+}  // namespace rookery

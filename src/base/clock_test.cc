@@ -1,0 +1,129 @@
+#include "base/clock.h"
+
+#include <boost/asio/io_context.hpp>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/signal.h"
+#include "base/virtual_world.h"
+#include "base/wall_clock.h"
+
+namespace rookery {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(VirtualWorldTest, TimePassesOnlyBetweenEvents) {
+  VirtualWorld world;
+  std::vector<std::pair<int, Time>> seen;
+  const auto sleeper = [&](int name, Duration nap) -> Task<> {
+    for (int i = 0; i < 2; ++i) {
+      co_await world.clock().sleep_for(nap);
+      seen.emplace_back(name, world.clock().now());
+    }
+  };
+  TaskGroup group(world.executor());
+  group.spawn(sleeper(1, 3h));
+  group.spawn(sleeper(2, 2h));
+
+  world.run(group.join());
+
+  const std::vector<std::pair<int, Time>> expected = {{2, Time(2h)}, {1, Time(3h)}, {2, Time(4h)}, {1, Time(6h)}};
+  EXPECT_EQ(seen, expected);
+  EXPECT_EQ(world.clock().now(), Time(6h));
+}
+
+TEST(VirtualWorldTest, AlarmsOfOneMomentRingInTheOrderTheyWereSet) {
+  VirtualWorld world;
+  std::vector<int> rung;
+  Alarm a(world.clock()), b(world.clock()), c(world.clock());
+  a.set(Time(1s), [&] { rung.push_back(1); });
+  b.set(Time(1s), [&] { rung.push_back(2); });
+  c.set(Time(1s), [&] { rung.push_back(3); });
+  a.set(Time(1s), [&] { rung.push_back(4); });  // anew, so it is the last
+  b.cancel();
+
+  EXPECT_TRUE(world.run());
+
+  EXPECT_EQ(rung, (std::vector{3, 4}));
+}
+
+TEST(VirtualWorldTest, StopsAtALimitAndGoesOn) {
+  VirtualWorld world;
+  bool rung = false;
+  Alarm alarm(world.clock());
+  alarm.set(Time(10s), [&] { rung = true; });
+
+  EXPECT_FALSE(world.run(Time(9s)));
+  EXPECT_EQ(world.clock().now(), Time(9s));
+  EXPECT_FALSE(rung);
+  EXPECT_TRUE(world.run());
+  EXPECT_TRUE(rung);
+}
+
+TEST(VirtualWorldTest, ATaskThatWaitsForWhatNeverComesIsReported) {
+  VirtualWorld world;
+  Signal never;
+  EXPECT_THROW(world.run(never.wait()), Error);
+  never.notify();
+  world.run();
+}
+
+TEST(SignalTest, ADeadlineEndsTheWaitAndANotificationEndsItSooner) {
+  VirtualWorld world;
+  Signal signal;
+  const auto wait = [&](Time deadline, bool expected, Time end) -> Task<> {
+    auto waiting = signal.wait_until(world.clock(), deadline);
+    const bool notified = co_await std::move(waiting);
+    EXPECT_EQ(notified, expected);
+    EXPECT_EQ(world.clock().now(), end);
+  };
+  world.run(wait(Time(5s), false, Time(5s)));
+
+  Alarm alarm(world.clock());
+  alarm.set(Time(7s), [&] { signal.notify(); });
+  world.run(wait(Time(9s), true, Time(7s)));
+  world.run(wait(Time(1s), false, Time(7s)));  // past already
+}
+
+TEST(TaskGroupTest, JoinWaitsForAllAndThrowsWhatTheFirstThrew) {
+  VirtualWorld world;
+  int ended = 0;
+  const auto fail = [&](Duration after, const char* text) -> Task<> {
+    co_await world.clock().sleep_for(after);
+    ++ended;
+    throw Error("{}", text);
+  };
+  TaskGroup group(world.executor());
+  group.spawn(fail(2s, "second"));
+  group.spawn(fail(1s, "first"));
+  try {
+    world.run(group.join());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "first");
+  }
+  EXPECT_EQ(ended, 2);
+  EXPECT_EQ(group.running(), 0u);
+}
+
+TEST(WallClockTest, AlarmsRingInOrderAndNotBeforeTheirTime) {
+  boost::asio::io_context io;
+  WallClock clock(io.get_executor());
+  std::vector<int> rung;
+  const Time start = clock.now();
+  Alarm late(clock), early(clock), cancelled(clock);
+  late.set(start + 3ms, [&] { rung.push_back(2); });
+  early.set(start + 1ms, [&] {
+    rung.push_back(1);
+    EXPECT_GE(clock.now(), start + 1ms);
+  });
+  cancelled.set(start + 2ms, [&] { rung.push_back(3); });
+  cancelled.cancel();
+  io.run();
+  EXPECT_EQ(rung, (std::vector{1, 2}));
+  EXPECT_GE(clock.now(), start + 3ms);
+}
+
+}  // namespace
+}  // namespace rookery
