@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Fuzzes the parsers of fuzz/ with clang's libFuzzer: scripts/fuzz.sh [SECONDS each, 10 if left out]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=${1:-10}
+out=build/fuzz
+mkdir -p "$out"
+protoc --cpp_out="$out" -I. proto/handshake.proto
+sources=(src/base/error.cc)
+for source in src/wire/*.cc; do [[ "$source" == *_test.cc ]] || sources+=("$source"); done
+flags=(-std=c++20 -g1 -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Isrc -isystem "$out" -DFMT_SHARED)
+for target in fuzz/*_fuzz.cc; do
+  name=$(basename "$target" _fuzz.cc)
+  program=$out/$name
+  newest=$(ls -t "$target" src/wire/*.{h,cc} proto/*.proto "$program" 2>/dev/null | head -1)
+  if [[ "$newest" != "$program" ]]; then
+    clang++ "${flags[@]}" "$target" "${sources[@]}" "$out/proto/handshake.pb.cc" -lfmt -lprotobuf -o "$program"
+  fi
+  mkdir -p "$out/found-$name"
+  echo "fuzz: $name for $seconds s"
+  "$program" -max_total_time="$seconds" -max_len=4200 -print_final_stats=1 -artifact_prefix="$out/$name-" \
+    "$out/found-$name" "fuzz/corpus/$name" 2>&1 | grep -E "ERROR|SUMMARY|Test unit|number_of_executed_units" || { echo "fuzz: $name failed" >&2; exit 1; }
+  if compgen -G "$out/$name-crash-*" >/dev/null || compgen -G "$out/$name-oom-*" >/dev/null; then exit 1; fi
+done

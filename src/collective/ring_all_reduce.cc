@@ -1,0 +1,265 @@
+#include "collective/ring_all_reduce.h"
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+
+#include "base/units.h"
+
+namespace rookery::collective {
+namespace {
+
+using net::LinkError;
+
+constexpr std::size_t kWindow = 32;  // chunks of a step on their way at a time
+
+// Where a round's numbers are cut.
+class Cut {
+ public:
+  Cut(std::size_t values, std::size_t peers, std::size_t chunk) : values_(values), peers_(peers), chunk_(chunk) {}
+
+  // The same for all pieces, so that every step has as many messages; the last ones may be empty.
+  std::size_t chunks() const { return ((values_ + peers_ - 1) / peers_ + chunk_ - 1) / chunk_; }
+
+  std::span<float> of(std::span<float> all, std::size_t piece, std::size_t chunk) const {
+    if (all.empty()) return {};
+    const std::size_t begin = values_ * piece / peers_, end = values_ * (piece + 1) / peers_;
+    const std::size_t from = std::min(begin + chunk * chunk_, end), to = std::min(from + chunk_, end);
+    return all.subspan(from, to - from);
+  }
+
+ private:
+  std::size_t values_, peers_, chunk_;
+};
+
+// Adds a chunk to this peer's own as it arrives: own = weight * own + chunk.
+class AddChunk final : public net::Fold {
+ public:
+  void set(Codec codec, float weight, std::span<float> own) {
+    codec_ = codec;
+    weight_ = weight;
+    own_ = own;
+  }
+
+  void operator()(std::size_t offset, net::ConstBytes bytes) override {
+    const std::size_t begin = decoded_values(codec_, offset), count = decoded_values(codec_, bytes.size());
+    decode_add(codec_, bytes, weight_, own_.subspan(begin, count));
+  }
+
+  std::size_t grain() const override { return collective::grain(codec_); }
+
+ private:
+  Codec codec_ = Codec::kNone;
+  float weight_ = 1;
+  std::span<float> own_;
+};
+
+// What a chunk needs while it passes through. Slots are used again, chunk after chunk.
+struct Slot {
+  net::Receive receive;
+  net::Send send;
+  AddChunk add;
+  std::vector<std::byte> encoded;  // lossy codecs
+};
+
+}  // namespace
+
+// One run: a task for what this peer begins, and one for each step that it receives.
+class RingAllReduce::Round {
+ public:
+  Round(RingAllReduce& ring, Contribution contribution)
+      : all_(ring),
+        contribution_(contribution),
+        codec_(ring.options_.codec),
+        peers_(ring.ring_.size),
+        cut_(contribution.values.size(), peers_, chunk_values(ring.options_)),
+        watchdog_(ring.clock_) {
+    // They outlive the tasks, so that a failure is told with its reason before an operation is given up.
+    for (std::size_t i = 0; i < 2 * peers_ - 1; ++i) slots_.emplace_back(std::min(kWindow, cut_.chunks()));
+  }
+
+  Task<> run() {
+    if (codec_ != Codec::kNone) {
+      scale(contribution_.weight, contribution_.values);
+      if (!contribution_.lost.empty()) add(contribution_.lost, contribution_.values);
+      contribution_.weight = 1;
+    }
+    TaskGroup group(all_.clock_.executor());
+    group.spawn(guarded(begin()));
+    for (std::size_t step = 0; step < last_step() + 1; ++step) group.spawn(guarded(pass_on(step)));
+    auto joined = group.join();
+    co_await std::move(joined);
+  }
+
+ private:
+  static std::size_t chunk_values(const AllReduceOptions& o) {
+    return std::max<std::size_t>(o.chunk_bytes / sizeof(float) / values_per_grain(o.codec), 1) *
+           values_per_grain(o.codec);
+  }
+
+  std::size_t last_step() const { return 2 * (peers_ - 1) - 1; }
+  bool reduces(std::size_t step) const { return step < peers_ - 1; }
+
+  // The piece that arrives in a step.
+  std::size_t piece(std::size_t step) const { return (all_.ring_.rank + 2 * peers_ - 1 - step) % peers_; }
+
+  std::span<float> values(std::size_t piece, std::size_t chunk) const {
+    return cut_.of(contribution_.values, piece, chunk);
+  }
+
+  net::Channel& in(std::size_t step) const {
+    return all_.from_previous_.empty() ? *all_.to_next_[step] : *all_.from_previous_[step];
+  }
+  net::Channel& out(std::size_t step) const { return *all_.to_next_[step]; }
+
+  // A failure of one task ends the others, here and on all other peers.
+  Task<> guarded(Task<> task) {
+    std::optional<LinkError> failure;
+    try {
+      co_await std::move(task);
+    } catch (const LinkError& error) {
+      failure = error;
+    }
+    if (!failure) co_return;
+    all_.cancel(*failure);
+    throw LinkError(*failure);
+  }
+
+  // Sends this peer's own piece on its way.
+  Task<> begin() {
+    const std::size_t piece = all_.ring_.rank;
+    auto& slots = slots_.back();
+    for (std::size_t chunk = 0; chunk < cut_.chunks(); ++chunk) {
+      Slot& slot = slots[chunk % slots.size()];
+      if (chunk >= slots.size()) co_await slot.send.finish();
+      scale(contribution_.weight, values(piece, chunk));
+      send(0, slot, piece, chunk, false);
+    }
+    co_await finish_sends(slots);
+  }
+
+  // Receives a step's chunks, adds to them or keeps them, and sends them on in the next step. Receives are posted half
+  // a window ahead; by then the slot's last send has had half a window of time to end.
+  Task<> pass_on(std::size_t step) {
+    const std::size_t chunks = cut_.chunks(), ahead = kWindow / 2;
+    auto& slots = slots_[step];
+    for (std::size_t chunk = 0; chunk < std::min(chunks, kWindow); ++chunk) post_receive(step, slots[chunk], chunk);
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+      Slot& slot = slots[chunk % slots.size()];
+      co_await slot.receive.finish();
+      moved(step);
+      take(step, slot, chunk);
+      const std::size_t next = chunk + ahead;
+      if (next < kWindow || next >= chunks) continue;
+      Slot& reused = slots[next % slots.size()];
+      if (step < last_step()) co_await reused.send.finish();
+      post_receive(step, reused, next);
+    }
+    if (step < last_step()) co_await finish_sends(slots);
+  }
+
+  Task<> finish_sends(std::vector<Slot>& slots) {
+    for (Slot& slot : slots) co_await slot.send.finish();
+  }
+
+  void post_receive(std::size_t step, Slot& slot, std::size_t chunk) {
+    const std::span<float> own = values(piece(step), chunk);
+    net::Receive& receive = slot.receive;
+    if (reduces(step)) {
+      slot.add.set(codec_, contribution_.weight, own);
+      receive.fold = &slot.add;
+      receive.size = encoded_bytes(codec_, own.size());
+    } else if (codec_ == Codec::kNone) {
+      receive.into = std::as_writable_bytes(own);
+    } else {
+      slot.encoded.resize(encoded_bytes(codec_, own.size()));
+      receive.into = slot.encoded;
+    }
+    in(step).post(receive);
+  }
+
+  void take(std::size_t step, Slot& slot, std::size_t chunk) {
+    if (!reduces(step) && codec_ != Codec::kNone) decode(codec_, slot.encoded, values(piece(step), chunk));
+    if (step == last_step()) return;
+    const bool finished = step + 1 == peers_ - 1;
+    send(step + 1, slot, piece(step), chunk, finished);
+  }
+
+  // `finished`: this is the result. Whoever finishes a piece keeps what the others will decode.
+  void send(std::size_t step, Slot& slot, std::size_t piece, std::size_t chunk, bool finished) {
+    const std::span<float> own = values(piece, chunk);
+    if (codec_ == Codec::kNone) {
+      slot.send.payload = std::as_bytes(own);
+    } else {
+      if (reduces(step) || finished) {
+        slot.encoded.resize(encoded_bytes(codec_, own.size()));
+        const std::span<float> lost = cut_.of(contribution_.lost, piece, chunk);
+        finished ? encode_and_keep(codec_, own, slot.encoded, lost) : encode(codec_, own, slot.encoded, lost);
+      }
+      slot.send.payload = slot.encoded;
+    }
+    slot.send.grain = grain(codec_);
+    out(step).post(slot.send);
+  }
+
+  // The first chunk of the last reducing step has passed through every peer: from now on nobody may be late.
+  void moved(std::size_t step) {
+    moved_ = all_.clock_.now();
+    if (watching_ || step + 2 < peers_) return;
+    watching_ = true;
+    watch();
+  }
+
+  void watch() {
+    const Duration stall = all_.options_.stall;
+    watchdog_.set(moved_ + stall, [this, stall] {
+      if (all_.clock_.now() < moved_ + stall) return watch();
+      all_.cancel(LinkError(net::Failure::kLate, all_.ring_.previous->peer(),
+                            fmt::format("sent nothing for {}", format_duration(stall))));
+    });
+  }
+
+  RingAllReduce& all_;
+  Contribution contribution_;
+  Codec codec_;
+  std::size_t peers_;
+  Cut cut_;
+  std::deque<std::vector<Slot>> slots_;  // of each step, and of begin()
+  Time moved_{};
+  bool watching_ = false;
+  Alarm watchdog_;
+};
+
+RingAllReduce::RingAllReduce(Clock& clock, Ring ring, net::ChannelId first, AllReduceOptions options)
+    : clock_(clock), ring_(ring), options_(options) {
+  ROOKERY_CHECK(ring.size >= 1 && ring.rank < ring.size, "rank = {}, size = {}", ring.rank, ring.size);
+  for (std::size_t step = 0; step < 2 * (ring.size - 1); ++step) {
+    net::ChannelId id = first;
+    id.index += static_cast<std::uint32_t>(step);
+    to_next_.push_back(ring.next->open(id));
+    if (ring.previous != ring.next) from_previous_.push_back(ring.previous->open(id));
+  }
+}
+
+RingAllReduce::~RingAllReduce() = default;
+
+Task<> RingAllReduce::run(Contribution contribution) {
+  const std::span<float> lost = contribution.lost;
+  ROOKERY_CHECK(lost.empty() || lost.size() == contribution.values.size());
+  if (ring_.size == 1) {
+    scale(contribution.weight, contribution.values);
+    if (!lost.empty()) add(lost, contribution.values);
+    std::ranges::fill(lost, 0.0f);
+    co_return;
+  }
+  Round round(*this, contribution);
+  auto running = round.run();
+  co_await std::move(running);
+}
+
+void RingAllReduce::cancel(const LinkError& reason) {
+  for (const auto& channel : to_next_) channel->close(reason);
+  for (const auto& channel : from_previous_) channel->close(reason);
+}
+
+}  // namespace rookery::collective

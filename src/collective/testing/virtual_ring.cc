@@ -1,0 +1,78 @@
+#include "collective/testing/virtual_ring.h"
+
+namespace rookery::collective::testing {
+
+VirtualRing::VirtualRing(std::size_t peers, Options options) : size_(peers) {
+  const std::size_t count = peers == 1 ? 0 : peers == 2 ? 1 : peers;
+  for (std::size_t i = 0; i < count; ++i) {
+    Connection connection{.a = i, .b = (i + 1) % peers};
+    auto [a, b] =
+        net::make_memory_pipes(world_.clock(), std::make_shared<net::Line>(options.line, options.seed * 1000 + 2 * i),
+                               std::make_shared<net::Line>(options.line, options.seed * 1000 + 2 * i + 1));
+    connection.pipe_a = a.get();
+    connection.pipe_b = b.get();
+    const auto link = [&](std::unique_ptr<net::Pipe> pipe, std::size_t to) {
+      std::vector<std::unique_ptr<net::Pipe>> pipes;
+      pipes.push_back(std::move(pipe));
+      return net::make_link(
+          world_.clock(), std::move(pipes),
+          {.peer = "p" + std::to_string(to), .heartbeat = options.heartbeat, .silence = options.silence});
+    };
+    connection.link_a = link(std::move(a), connection.b);
+    connection.link_b = link(std::move(b), connection.a);
+    connections_.push_back(std::move(connection));
+  }
+}
+
+Ring VirtualRing::ring(std::size_t rank) const {
+  if (size_ == 1) return {};
+  if (size_ == 2) {
+    net::Link* other = rank == 0 ? connections_[0].link_a.get() : connections_[0].link_b.get();
+    return {.rank = rank, .size = 2, .previous = other, .next = other};
+  }
+  return {.rank = rank,
+          .size = size_,
+          .previous = connections_[(rank + size_ - 1) % size_].link_b.get(),
+          .next = connections_[rank].link_a.get()};
+}
+
+std::vector<VirtualRing::Outcome> VirtualRing::run(const std::function<Task<>(std::size_t)>& task, Time limit) {
+  std::vector<Outcome> outcomes(size_);
+  const auto guarded = [&](std::size_t rank) -> Task<> {
+    try {
+      auto running = task(rank);
+      co_await std::move(running);
+    } catch (const net::LinkError& error) {
+      outcomes[rank] = error;
+    }
+  };
+  TaskGroup group(world_.executor());
+  for (std::size_t rank = 0; rank < size_; ++rank) group.spawn(guarded(rank));
+  world_.run(group.join(), limit);
+  return outcomes;
+}
+
+void VirtualRing::kill(std::size_t peer) {
+  for (Connection& c : connections_) {
+    if (c.a == peer) c.pipe_a->close();
+    if (c.b == peer) c.pipe_b->close();
+  }
+}
+
+void VirtualRing::freeze(std::size_t peer, bool frozen) {
+  for (Connection& c : connections_) {
+    if (c.a == peer || c.b == peer) {
+      c.pipe_a->set_cut(frozen);
+      c.pipe_b->set_cut(frozen);
+    }
+  }
+}
+
+void VirtualRing::cut(std::size_t from, std::size_t to, bool is_cut) {
+  for (Connection& c : connections_) {
+    if (c.a == from && c.b == to) c.pipe_a->set_cut(is_cut);
+    if (c.a == to && c.b == from) c.pipe_b->set_cut(is_cut);
+  }
+}
+
+}  // namespace rookery::collective::testing

@@ -1,0 +1,119 @@
+#include "net/internal/delay_line.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace rookery::net::internal {
+namespace {
+
+constexpr std::size_t kMaxUnsent = 256 * 1024;
+
+// What may be on its way or wait for the reader: twice what fits the line, so that waiting never slows it down.
+std::size_t window(const LineOptions& o) {
+  constexpr std::size_t kLeast = 256 * 1024, kMost = 64 << 20;
+  if (o.latency + o.jitter == Duration{}) return kLeast;
+  if (o.bandwidth == 0) return kMost;
+  const double seconds = std::chrono::duration<double>(2 * (o.latency + o.jitter)).count();
+  return static_cast<std::size_t>(std::clamp(2 * seconds * o.bandwidth / 8 / o.scale, double{kLeast}, double{kMost}));
+}
+
+}  // namespace
+
+DelayLine::DelayLine(Clock& clock, std::shared_ptr<Line> line) : clock_(clock), line_(std::move(line)) {}
+
+std::size_t DelayLine::room() {
+  while (departed_ < pieces_.size() && pieces_[departed_].departure <= clock_.now()) {
+    unsent_ -= pieces_[departed_++].bytes.size();
+  }
+  const std::size_t by_line = kMaxUnsent - std::min(kMaxUnsent, unsent_);
+  const std::size_t most = kMaxUnsent + window(line_->options());
+  return std::min(by_line, most - std::min(most, queued_));
+}
+
+std::size_t DelayLine::write(std::span<const ConstBytes> parts) {
+  if (reader_closed_ || writer_closed_) throw LinkError(Failure::kClosed, "", "the connection was closed");
+  const std::size_t space = room();
+  std::size_t written = 0;
+  for (ConstBytes part : parts) {
+    while (!part.empty() && written < space) {
+      const std::size_t n = std::min({part.size(), space - written, line_->piece()});
+      const auto [departure, arrival] = line_->send(clock_.now(), n);
+      pieces_.push_back({departure, arrival, {part.begin(), part.begin() + static_cast<std::ptrdiff_t>(n)}});
+      part = part.subspan(n);
+      written += n;
+    }
+  }
+  queued_ += written;
+  unsent_ += written;
+  if (written > 0) changed_.notify();
+  return written;
+}
+
+Task<> DelayLine::writable() {
+  while (!reader_closed_ && !writer_closed_ && room() == 0) {
+    const Time next = departed_ < pieces_.size() ? pieces_[departed_].departure : kNever;
+    auto wait = changed_.wait_until(clock_, next);
+    co_await std::move(wait);
+  }
+}
+
+void DelayLine::check_reader() const {
+  if (reader_closed_ || drained()) throw LinkError(Failure::kClosed, "", "the connection was closed");
+}
+
+ConstBytes DelayLine::view(std::size_t limit) {
+  check_reader();
+  if (cut_ || pieces_.empty() || pieces_.front().arrival > clock_.now()) return {};
+  const ConstBytes left = ConstBytes(pieces_.front().bytes).subspan(skipped_);
+  return left.first(std::min(limit, left.size()));
+}
+
+void DelayLine::skip(std::size_t bytes) {
+  if (bytes == 0) return;
+  skipped_ += bytes;
+  queued_ -= bytes;
+  if (skipped_ < pieces_.front().bytes.size()) return;
+  skipped_ = 0;
+  if (departed_ == 0) room();  // it has arrived, so it has departed; only nobody has looked
+  --departed_;
+  pieces_.pop_front();
+  changed_.notify();
+}
+
+std::size_t DelayLine::read(MutableBytes into) {
+  std::size_t copied = 0;
+  while (copied < into.size()) {
+    const ConstBytes next = copied > 0 && drained() ? ConstBytes() : view(into.size() - copied);
+    if (next.empty()) break;
+    std::memcpy(into.data() + copied, next.data(), next.size());
+    copied += next.size();
+    skip(next.size());
+  }
+  return copied;
+}
+
+Task<> DelayLine::readable() {
+  while (!reader_closed_ && !drained()) {
+    const Time next = cut_ || pieces_.empty() ? kNever : pieces_.front().arrival;
+    if (next <= clock_.now()) break;
+    auto wait = changed_.wait_until(clock_, next);
+    co_await std::move(wait);
+  }
+}
+
+void DelayLine::close_writer() {
+  writer_closed_ = true;
+  changed_.notify();
+}
+
+void DelayLine::close_reader() {
+  reader_closed_ = true;
+  changed_.notify();
+}
+
+void DelayLine::set_cut(bool cut) {
+  cut_ = cut;
+  changed_.notify();
+}
+
+}  // namespace rookery::net::internal

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "base/signal.h"
+#include "net/internal/channel_core.h"
+#include "net/pipe.h"
+
+namespace rookery::net::internal {
+
+class LinkCore;
+
+// One pipe of a link: takes frames apart as they arrive, and puts them together to be sent.
+class Lane {
+ public:
+  Lane(LinkCore& link, std::unique_ptr<Pipe> pipe);
+
+  // Two loops that run until the link ends. They fail the link when the pipe fails, or breaks the protocol.
+  Task<> read(std::shared_ptr<LinkCore> link);
+  Task<> write(std::shared_ptr<LinkCore> link);
+
+  // There may be something to write.
+  void wake() { wake_.notify(); }
+
+  // Queues a frame that goes before any data.
+  void control(const wire::FrameHeader& header, std::vector<std::byte> content = {});
+
+  // Nothing is sent after what is queued now.
+  void finish();
+
+  // The memory of this channel's messages is not to be touched any more: what is left of a frame is filled up with
+  // zeros.
+  void forget(const ChannelCore& channel);
+
+  void close() { pipe_->close(); }
+  std::size_t piece() const { return pipe_->piece(); }
+
+ private:
+  struct Control {
+    wire::FrameHeader header;
+    std::vector<std::byte> content;
+  };
+
+  // Reading. Returns how many bytes were taken, at most about kTurn; 0 if there are none now.
+  std::size_t take_some();
+  std::size_t take_header();
+  std::size_t take_content();
+  std::size_t take_data();
+  std::size_t fold_data(std::size_t left);
+  void end_frame();
+
+  // Writing.
+  bool fill_batch();
+  void append_frame(const wire::FrameHeader& header);
+  void batch_written(std::size_t bytes);
+
+  LinkCore& link_;
+  std::unique_ptr<Pipe> pipe_;
+
+  // The frame that is arriving.
+  wire::FrameHeaderBytes header_bytes_;
+  std::size_t header_have_ = 0;
+  wire::FrameHeader frame_;
+  std::shared_ptr<ChannelCore> channel_;  // of a data frame
+  std::size_t done_ = 0;                  // bytes of it that were taken
+  std::vector<std::byte> content_;        // of any other frame
+  std::vector<std::byte> grain_;          // of a fold: what came of an unfinished grain
+  bool goodbye_received_ = false;
+
+  // The frames that are being written, as one batch.
+  std::vector<wire::FrameHeaderBytes> headers_;
+  std::vector<std::vector<std::byte>> contents_;
+  std::vector<std::pair<std::shared_ptr<ChannelCore>, Outbox::Piece>> pieces_;
+  std::vector<ConstBytes> parts_;
+  std::vector<const ChannelCore*> owners_;  // of each part; nullptr: the lane's own memory
+  std::size_t written_parts_ = 0;
+
+  std::deque<Control> control_;
+  bool finishing_ = false;
+  Signal wake_;
+};
+
+}  // namespace rookery::net::internal

@@ -1,0 +1,248 @@
+#include "net/internal/link_core.h"
+
+#include <algorithm>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
+#include "base/units.h"
+
+namespace rookery::net::internal {
+
+LinkCore::LinkCore(Clock& clock, std::vector<std::unique_ptr<Pipe>> pipes, LinkOptions options)
+    : clock_(clock), options_(std::move(options)), heard_(clock.now()), linger_(clock) {
+  ROOKERY_CHECK(!pipes.empty());
+  for (auto& pipe : pipes) lanes_.push_back(std::make_unique<Lane>(*this, std::move(pipe)));
+}
+
+// The loops own the link: they end soon after it does, and nobody has to wait for that.
+void LinkCore::start() {
+  const auto self = shared_from_this();
+  const auto spawn = [&](Task<> task) {
+    boost::asio::co_spawn(clock_.executor(), std::move(task), boost::asio::detached);
+  };
+  for (const auto& lane : lanes_) {
+    spawn(lane->read(self));
+    spawn(lane->write(self));
+  }
+  spawn(watch(self));
+}
+
+std::shared_ptr<ChannelCore> LinkCore::open(ChannelId id) {
+  if (failure_) {
+    auto dead = std::make_shared<ChannelCore>(*this, id);
+    dead->fail(failure_);
+    return dead;
+  }
+  auto& channel = channels_[id];
+  if (!channel) {
+    channel = std::make_shared<ChannelCore>(*this, id);
+  } else {
+    ROOKERY_CHECK(!channel->opened, "channel {}/{}/{} is open", id.purpose, id.generation, id.index);
+    --unopened_;
+  }
+  channel->opened = true;
+  const auto opened = channel;
+  drop_if_closed(*opened);
+  return opened;
+}
+
+std::shared_ptr<ChannelCore> LinkCore::channel_for(ChannelId id) {
+  if (failure_) return open(id);  // a channel that has failed; nobody wants what comes
+  auto& channel = channels_[id];
+  if (!channel) {
+    if (unopened_ == kMaxUnopened) throw wire::WireError("{} channels that nobody here has opened", kMaxUnopened);
+    ++unopened_;
+    channel = std::make_shared<ChannelCore>(*this, id);
+  }
+  return channel;
+}
+
+void LinkCore::wants_to_send(ChannelCore& channel) {
+  if (failure_ || channel.waits_to_send || !channel.outbox.ready()) return;
+  channel.waits_to_send = true;
+  to_send_.push_back(channels_.at(channel.id()));
+  for (const auto& lane : lanes_) lane->wake();
+}
+
+void LinkCore::owes_credit(ChannelCore& channel) {
+  if (failure_ || channel.owes_credit || channel.failed()) return;
+  channel.owes_credit = true;
+  to_credit_.push_back(channels_.at(channel.id()));
+  lanes_.front()->wake();
+}
+
+std::optional<wire::FrameHeader> LinkCore::next_credit() {
+  while (!to_credit_.empty()) {
+    const auto channel = std::move(to_credit_.front());
+    to_credit_.pop_front();
+    channel->owes_credit = false;
+    if (channel->failed()) continue;
+    return wire::FrameHeader{
+        .kind = wire::FrameKind::kCredit, .channel = channel->id(), .size = channel->inbox.granted()};
+  }
+  return std::nullopt;
+}
+
+// Channels take turns, a piece each.
+std::optional<std::pair<std::shared_ptr<ChannelCore>, Outbox::Piece>> LinkCore::next_piece(std::size_t limit) {
+  while (!to_send_.empty()) {
+    auto channel = std::move(to_send_.front());
+    to_send_.pop_front();
+    if (!channel->outbox.ready()) {
+      channel->waits_to_send = false;
+      continue;
+    }
+    const Outbox::Piece piece = channel->outbox.next(channel->id(), limit);
+    channel->waits_to_send = channel->outbox.ready();
+    if (channel->waits_to_send) to_send_.push_back(channel);
+    return std::pair(std::move(channel), piece);
+  }
+  return std::nullopt;
+}
+
+void LinkCore::close_channel(ChannelCore& channel, const LinkError& reason) {
+  channel_closed(channel, reason);
+  drop_if_closed(channel);
+}
+
+// Ends the channel here, and tells the other end, on every lane behind what is being written.
+void LinkCore::channel_closed(ChannelCore& channel, const LinkError& reason) {
+  channel.fail(std::make_shared<LinkError>(named(reason)));
+  if (channel.close_sent || failure_) return;
+  channel.close_sent = true;
+  const std::vector<std::byte> content = wire::encode(
+      wire::Reason{static_cast<std::uint16_t>(reason.failure()), reason.peer(), std::string(reason.text())});
+  const wire::FrameHeader header{
+      .kind = wire::FrameKind::kClose, .length = static_cast<std::uint32_t>(content.size()), .channel = channel.id()};
+  for (const auto& lane : lanes_) {
+    lane->forget(channel);
+    lane->control(header, content);
+  }
+}
+
+// A channel that both ends have closed is forgotten, unless this end may still want to read what came before.
+void LinkCore::drop_if_closed(ChannelCore& channel) {
+  if (!channel.close_sent || channel.closes_received < lanes_.size() || !channel.opened) return;
+  channels_.erase(channel.id());
+}
+
+void LinkCore::received(const wire::FrameHeader& frame, ConstBytes content, Lane& lane) {
+  switch (frame.kind) {
+    case wire::FrameKind::kData:
+      break;
+    case wire::FrameKind::kCredit:
+      channel_for(frame.channel)->granted(frame.size);
+      break;
+    case wire::FrameKind::kClose: {
+      const auto channel = channel_for(frame.channel);
+      if (++channel->closes_received > lanes_.size()) throw wire::WireError("a channel closed twice");
+      if (channel->closes_received < lanes_.size()) break;
+      channel_closed(*channel, from_wire(content));
+      drop_if_closed(*channel);
+      break;
+    }
+    case wire::FrameKind::kPing:
+      lane.control({.kind = wire::FrameKind::kPong, .tag = frame.tag});
+      break;
+    case wire::FrameKind::kPong: {
+      const Duration now = clock_.now().time_since_epoch();
+      const auto sample = now - Duration(static_cast<Duration::rep>(frame.tag));
+      if (sample < Duration::zero() || sample > now) throw wire::WireError("a pong for no ping");
+      auto& smoothed = statistics_.round_trip;
+      smoothed = smoothed == Duration::zero() ? sample : (7 * smoothed + sample) / 8;
+      break;
+    }
+    case wire::FrameKind::kGoodbye:
+      if (++goodbyes_ < lanes_.size()) break;
+      end(std::make_shared<LinkError>(from_wire(content)));
+      shut();
+      break;
+  }
+}
+
+LinkError LinkCore::named(const LinkError& reason) const {
+  return reason.peer().empty() ? LinkError(reason.failure(), peer(), reason.text()) : reason;
+}
+
+LinkError LinkCore::from_wire(ConstBytes content) const {
+  const wire::Reason reason = wire::decode_reason(content);
+  const bool known = reason.code <= static_cast<std::uint16_t>(Failure::kCancelled);
+  return named(LinkError(known ? Failure{reason.code} : Failure::kClosed, reason.culprit, reason.text));
+}
+
+void LinkCore::heard(std::size_t bytes) {
+  if (bytes == 0) return;
+  statistics_.bytes_received += bytes;
+  heard_ = clock_.now();
+}
+
+// Says something every heartbeat, and ends the link when the other end has been silent for too long.
+Task<> LinkCore::watch(std::shared_ptr<LinkCore> /*keeps it alive*/) {
+  while (!failure_) {
+    const Time slept = clock_.now();
+    auto wait = ended_.wait_until(clock_, slept + options_.heartbeat);
+    co_await std::move(wait);
+    if (failure_) break;
+    const Time now = clock_.now();
+    // Whoever was frozen itself hears nothing of what was said meanwhile, and must listen before it judges.
+    if (now - slept > options_.heartbeat + options_.silence / 2) heard_ = now;
+    if (now - heard_ > options_.silence) {
+      fail(Failure::kSilent, fmt::format("silent for {}", format_duration(now - heard_)));
+      break;
+    }
+    const auto tag = static_cast<std::uint64_t>(now.time_since_epoch().count());
+    lanes_.front()->control({.kind = wire::FrameKind::kPing, .tag = tag});
+  }
+}
+
+void LinkCore::close(const LinkError& reason) {
+  if (failure_) return;
+  const std::vector<std::byte> content = wire::encode(
+      wire::Reason{static_cast<std::uint16_t>(reason.failure()), reason.peer(), std::string(reason.text())});
+  closing_ = true;
+  end(std::make_shared<LinkError>(named(reason)));
+  for (const auto& lane : lanes_) {
+    lane->control({.kind = wire::FrameKind::kGoodbye, .length = static_cast<std::uint32_t>(content.size())}, content);
+    lane->finish();
+  }
+  // The other end closes the pipes when it has heard us on all of them. Whoever closes first might lose its last words.
+  linger_.set(clock_.now() + options_.linger, [this] { shut(); });
+}
+
+std::shared_ptr<const LinkError> LinkCore::fail(Failure failure, std::string_view text) {
+  end(std::make_shared<LinkError>(failure, peer(), text));
+  shut();
+  return failure_;
+}
+
+void LinkCore::shut() {
+  closing_ = false;
+  linger_.cancel();
+  for (const auto& lane : lanes_) lane->close();
+}
+
+void LinkCore::end(std::shared_ptr<const LinkError> failure) {
+  if (failure_) return;
+  failure_ = std::move(failure);
+  to_send_.clear();
+  to_credit_.clear();
+  const auto channels = std::move(channels_);
+  channels_.clear();
+  for (const auto& [id, channel] : channels) {
+    channel->fail(failure_);
+    for (const auto& lane : lanes_) lane->forget(*channel);
+  }
+  for (const auto& lane : lanes_) lane->wake();
+  ended_.notify();
+}
+
+Task<LinkError> LinkCore::ended(std::shared_ptr<LinkCore> self) {
+  while (!self->failure_) {
+    auto wait = self->ended_.wait();
+    co_await std::move(wait);
+  }
+  co_return *self->failure_;
+}
+
+}  // namespace rookery::net::internal

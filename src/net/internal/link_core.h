@@ -1,0 +1,79 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "net/internal/channel_core.h"
+#include "net/internal/lane.h"
+#include "net/link.h"
+
+namespace rookery::net::internal {
+
+// The inside of a link: its channels share its lanes. Lives as long as its loops, and longer than the handle.
+//
+// Closing in order takes a frame on every lane, because lanes do not wait for each other: once it has come on all of
+// them, nothing sent before can follow. Channels end that way, and so does the link.
+class LinkCore : public std::enable_shared_from_this<LinkCore> {
+ public:
+  LinkCore(Clock& clock, std::vector<std::unique_ptr<Pipe>> pipes, LinkOptions options);
+
+  void start();  // Requires: is owned by a shared_ptr
+
+  // For the handle.
+  const std::string& peer() const { return options_.peer; }
+  std::shared_ptr<ChannelCore> open(ChannelId id);
+  void close(const LinkError& reason);
+  bool stopped() const { return failure_ != nullptr && !closing_; }  // no loop has anything left to do
+  bool has_ended() const { return failure_ != nullptr; }
+  static Task<LinkError> ended(std::shared_ptr<LinkCore> self);
+  LinkStatistics statistics() const { return statistics_; }
+  std::size_t piece() const { return lanes_.front()->piece(); }
+
+  // For channels.
+  void wants_to_send(ChannelCore& channel);
+  void owes_credit(ChannelCore& channel);
+  void close_channel(ChannelCore& channel, const LinkError& reason);
+
+  // For lanes.
+  std::shared_ptr<ChannelCore> channel_for(ChannelId id);
+  void received(const wire::FrameHeader& frame, ConstBytes content, Lane& lane);
+  std::optional<wire::FrameHeader> next_credit();
+  std::optional<std::pair<std::shared_ptr<ChannelCore>, Outbox::Piece>> next_piece(std::size_t limit);
+  void heard(std::size_t bytes);
+  void sent(std::size_t bytes) { statistics_.bytes_sent += bytes; }
+
+  // Ends the link without a word to the other end. Returns the failure it has ended with, which may be an earlier one.
+  std::shared_ptr<const LinkError> fail(Failure failure, std::string_view text);
+
+ private:
+  static constexpr std::size_t kMaxUnopened = 1024;  // channels that only the other end has opened
+
+  LinkError named(const LinkError& reason) const;  // with this link's peer to blame, if nobody else is
+  LinkError from_wire(ConstBytes reason) const;
+  void channel_closed(ChannelCore& channel, const LinkError& reason);
+  void drop_if_closed(ChannelCore& channel);
+  void end(std::shared_ptr<const LinkError> failure);
+  void shut();
+  Task<> watch(std::shared_ptr<LinkCore> self);
+
+  Clock& clock_;
+  LinkOptions options_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::map<ChannelId, std::shared_ptr<ChannelCore>> channels_;
+  std::size_t unopened_ = 0;
+  std::deque<std::shared_ptr<ChannelCore>> to_send_, to_credit_;
+  std::shared_ptr<const LinkError> failure_;
+  bool closing_ = false;  // has ended here; the lanes are saying goodbye
+  std::size_t goodbyes_ = 0;
+  LinkStatistics statistics_;
+  Time heard_{};  // when bytes arrived last
+  Signal ended_;
+  Alarm linger_;
+};
+
+}  // namespace rookery::net::internal

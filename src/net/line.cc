@@ -1,0 +1,49 @@
+#include "net/line.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace rookery::net {
+
+Line::Line(LineOptions options, std::uint64_t seed) : options_(options), random_({seed, word_of("line")}) {
+  ROOKERY_CHECK(options.loss >= 0 && options.loss < 1 && options.scale > 0);
+}
+
+Line::Passage Line::send(Time now, std::size_t bytes) {
+  free_ = std::max(free_, now) + transmission(bytes);
+  last_arrival_ = std::max(last_arrival_, free_ + delay(bytes));
+  return {.departure = free_, .arrival = last_arrival_};
+}
+
+Duration Line::transmission(std::size_t bytes) const {
+  if (options_.bandwidth == 0) return Duration{};
+  const double seconds = 8 * static_cast<double>(bytes) * options_.scale / options_.bandwidth;
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+Duration Line::delay(std::size_t bytes) {
+  Duration delay = options_.latency;
+  if (options_.jitter > Duration{}) {
+    delay += Duration(static_cast<Duration::rep>(random_.uniform() * static_cast<double>(options_.jitter.count())));
+  }
+  if (options_.loss == 0) return delay;
+  const double packets = std::ceil(static_cast<double>(bytes) * options_.scale / kPacketBytes);
+  const Duration round_trip = std::max<Duration>(2 * options_.latency + options_.jitter, std::chrono::milliseconds(1));
+  double lost = 1 - std::pow(1 - options_.loss, packets);
+  while (random_.uniform() < lost) {
+    delay += round_trip;
+    lost = options_.loss;  // of the one that is sent again
+  }
+  return delay;
+}
+
+std::size_t Line::piece() const {
+  constexpr std::size_t kMost = 64 * 1024;
+  if (options_.bandwidth == 0) return kMost;
+  const double bytes = 0.002 * options_.bandwidth / 8 / options_.scale;
+  return static_cast<std::size_t>(std::clamp(bytes, kPacketBytes / std::max(1.0, options_.scale) + 1, double{kMost}));
+}
+
+}  // namespace rookery::net

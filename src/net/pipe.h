@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "base/task.h"
+
+namespace rookery::net {
+
+using ConstBytes = std::span<const std::byte>;
+using MutableBytes = std::span<std::byte>;
+
+// What a transport provides, and all that differs between them: an ordered, reliable way for bytes to one peer and
+// back, with bounded buffers. Links are built on pipes; pipes wrap pipes (encryption, shaping).
+//
+// Reading and writing never wait: they do what can be done now, and the waits are apart. So no pipe ever holds on to a
+// caller's memory, and whoever gives up a transfer may free its buffer at once.
+//
+// Contract, checked for every pipe by pipe_contract_test.cc:
+//  - bytes arrive as they were sent, each once, in order;
+//  - one reader and one writer at a time, independent of each other;
+//  - after close() at this end every call throws LinkError; the other end reads what was sent before (unless it was
+//  lost
+//    with the process or the network), then throws;
+//  - a wait ends when its condition holds, and when the pipe is closed at either end.
+//
+// Confined to one executor.
+class Pipe {
+ public:
+  virtual ~Pipe() = default;
+
+  // Takes as many bytes as there is room for, from the first part on. 0: none now.
+  virtual std::size_t write(std::span<const ConstBytes> parts) = 0;
+  virtual Task<> writable() = 0;  // until write() would take something
+
+  // Copies as many bytes as have arrived. 0: none now.
+  virtual std::size_t read(MutableBytes into) = 0;
+
+  // The next bytes that have arrived, at most `limit`, where they lie; empty: none now. Valid until the next call of
+  // read, view or skip. They stay unread until skipped.
+  virtual ConstBytes view(std::size_t limit) = 0;
+  virtual void skip(std::size_t bytes) = 0;  // Requires: at most the size of the last view
+
+  virtual Task<> readable() = 0;  // until read() would give something
+
+  virtual void close() = 0;  // may be called again
+
+  // The size of a piece that suits the pipe: large enough to be efficient, small enough to stay in a cache.
+  virtual std::size_t piece() const = 0;
+};
+
+}  // namespace rookery::net

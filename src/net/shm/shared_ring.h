@@ -1,0 +1,65 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace rookery::net::internal {
+
+// The bookkeeping of a ring of bytes between two processes, as it lies in shared memory. One writes, one reads; neither
+// trusts the other's numbers.
+//
+// `written` and `read` count bytes from the beginning and never go back. Whoever finds nothing to do sets its flag,
+// looks once more, and sleeps; the other clears the flag after its next step, and rings.
+struct RingControl {
+  alignas(64) std::atomic<std::uint64_t> written{0};
+  alignas(64) std::atomic<std::uint64_t> read{0};
+  alignas(64) std::atomic<std::uint32_t> reader_sleeps{0};
+  alignas(64) std::atomic<std::uint32_t> writer_sleeps{0};
+  alignas(64) std::atomic<std::uint32_t> writer_closed{0};
+  alignas(64) std::atomic<std::uint32_t> reader_closed{0};
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
+
+// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor();
+  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept;
+
+  int get() const { return fd_; }
+  int release();
+
+ private:
+  int fd_ = -1;
+};
+
+// The memory that two processes share: for each direction a control and a ring of bytes. Each ring is mapped twice in a
+// row, so that any bytes in it can be seen as one span.
+class SharedRings {
+ public:
+  static constexpr std::size_t kRingBytes = 256 * 1024;
+
+  // New memory. Throws Error if the system has none.
+  static Descriptor create();
+
+  // Maps what create() made, here or in another process. Throws LinkError unless the memory has the size that it should
+  // have, and can not be taken away again.
+  explicit SharedRings(const Descriptor& memory);
+  ~SharedRings();
+  SharedRings(const SharedRings&) = delete;
+  SharedRings& operator=(const SharedRings&) = delete;
+
+  RingControl& control(int direction) { return controls_[direction]; }
+  std::byte* bytes(int direction) { return rings_[direction]; }  // 2 * kRingBytes, the halves the same
+
+ private:
+  RingControl* controls_ = nullptr;
+  std::byte* rings_[2] = {nullptr, nullptr};
+};
+
+}  // namespace rookery::net::internal
