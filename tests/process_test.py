@@ -2,6 +2,7 @@
 """Whole processes, as a user would run them: process_test.py BUILD_DIRECTORY"""
 
 import json
+import os
 import pathlib
 import resource
 import signal
@@ -195,6 +196,75 @@ class BadInputTest(ProcessTest):
             result = self.run_program(*arguments)
             self.assertEqual(result.returncode, 2)
             self.assertTrue(result.stderr)
+
+
+def children_of(process):
+    """In the order in which they were started."""
+    return [int(pid) for pid in pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+
+
+class BenchTest(ProcessTest):
+    def test_all_transports_and_codecs(self):
+        for arguments in (["--transport", "shm"], ["--transport", "tcp"], ["--tls", "--lanes", 2], ["--codec", "int8"],
+                          ["--bandwidth", "1gbit", "--latency", "1ms", "--codec", "bf16"]):
+            result = self.run_program("bench", "allreduce", "--peers", 3, "--size", "300KB", "--iterations", 2, "--json",
+                                      *arguments)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            report = json.loads(result.stdout.splitlines()[-1])
+            self.assertEqual((report["operation"], report["peers"], report["bytes"]), ("allreduce", 3, 300000))
+            self.assertEqual(set(report["seconds"]), {"median", "p10", "p90"})
+            self.assertGreater(report["algorithm_bytes_per_second"], 0)
+            self.assertEqual(report["limit_share"] is not None, "--bandwidth" in arguments)
+
+    def test_link(self):
+        report = json.loads(self.run_program("bench", "link", "--size", "1MiB", "--json").stdout.splitlines()[-1])
+        self.assertGreater(report["latency_seconds"], 0)
+
+    def test_wrong_options(self):
+        for arguments, fragment in ((["--size", "5parsec"], "--size"), (["--codec", "int7"], "int8"),
+                                    (["--peers", "1"], "--peers"), (["--transport", "shm", "--tls"], "--tls")):
+            self.assert_wrong_input(self.run_program("bench", "allreduce", *arguments), fragment)
+
+    def fail_one(self, send, transport):
+        """Does something to the third of four peers, and returns what the others say about it."""
+        process = subprocess.Popen([BUILD / "rookery", "bench", "allreduce", "--peers", "4", "--size", "4MiB",
+                                    "--iterations", "1000000", "--deadline", "1s", "--transport", transport],
+                                   cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + TIMEOUT
+        while len(children_of(process)) < 4:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        pids = children_of(process)
+        while not all(self.processor_time(pid) > 0.2 for pid in pids):  # they are at it
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        send(pids[2])
+        _, errors = process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 1, errors)
+        for pid in pids:
+            self.assertFalse(pathlib.Path(f"/proc/{pid}").exists(), "a peer is left running")
+        return [line for line in errors.splitlines() if "could not go on" in line]
+
+    @staticmethod
+    def processor_time(pid):
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / 100
+
+    def test_a_frozen_peer_is_named_by_all_others(self):
+        for transport in ("shm", "tcp"):
+            said = self.fail_one(lambda pid: os.kill(pid, signal.SIGSTOP), transport)
+            for survivor in ("p0", "p1", "p3"):
+                lines = [line for line in said if line.startswith(survivor)]
+                self.assertEqual(len(lines), 1, said)
+                self.assertIn("p2: silent for", lines[0])
+
+    def test_a_killed_peer_is_named_by_all_others(self):
+        for transport in ("shm", "tcp"):
+            said = self.fail_one(lambda pid: os.kill(pid, signal.SIGKILL), transport)
+            for survivor in ("p0", "p1", "p3"):
+                lines = [line for line in said if line.startswith(survivor)]
+                self.assertEqual(len(lines), 1, said)
+                self.assertIn("p2: the connection was", lines[0])
 
 
 class CommandTest(ProcessTest):

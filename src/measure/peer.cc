@@ -1,0 +1,259 @@
+#include "measure/peer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/real_world.h"
+#include "collective/ring_all_reduce.h"
+#include "net/host.h"
+#include "net/tcp/tcp_transport.h"
+
+namespace rookery::measure {
+namespace {
+
+using collective::Codec;
+using collective::RingAllReduce;
+using nlohmann::json;
+
+constexpr net::ChannelId kValues{.purpose = 1}, kBarrier{.purpose = 2}, kStream{.purpose = 3};
+constexpr std::size_t kWarmUp = 2;
+
+// Floats on huge pages, as the parameters of a model are.
+class Floats {
+ public:
+  explicit Floats(std::size_t count) : size_(std::max<std::size_t>(count, 1) * sizeof(float)) {
+    memory_ = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory_ == MAP_FAILED)
+      throw Error("there is no memory for {} of floats", format_bytes(static_cast<Bytes>(size_)));
+    ::madvise(memory_, size_, MADV_HUGEPAGE);
+    values_ = std::span(static_cast<float*>(memory_), count);
+  }
+  ~Floats() { ::munmap(memory_, size_); }
+  Floats(const Floats&) = delete;
+  Floats& operator=(const Floats&) = delete;
+
+  std::span<float> values() { return values_; }
+
+ private:
+  std::size_t size_;
+  void* memory_;
+  std::span<float> values_;
+};
+
+class Peer {
+ public:
+  Peer(ControlSocket& control, const BenchOptions& options, std::size_t rank)
+      : control_(control), options_(options), rank_(rank), transport_(net::make_tcp_transport(world_.clock())) {}
+
+  int run() {
+    net::Host host(world_.clock(), *transport_, net::Identity::generate(), host_options());
+    host.listen("127.0.0.1:0", [](const net::Guest&) {});
+    control_.send(json{{"address", host.address()}, {"key", host.identity().fingerprint().text()}}.dump());
+    const auto others = control_.receive(kPatience);
+    if (!others) throw Error("{}: nobody said where the others are", peer_name(rank_));
+    int exit_code = 0;
+    try {
+      world_.run(measure(host, json::parse(*others)));
+    } catch (const Error& error) {
+      exit_code = 1;
+      control_.send(json{{"failure", error.what()}}.dump());
+    }
+    world_.run(told_to_end(), kPatience);
+    next_.link.reset();
+    previous_.link.reset();
+    host.close();
+    return exit_code;
+  }
+
+ private:
+  net::HostOptions host_options() const {
+    net::HostOptions host{.name = peer_name(rank_),
+                          .encrypt = options_.tls,
+                          .share_memory = options_.transport != TransportChoice::kTcp,
+                          .lanes = options_.lanes};
+    host.shaping = options_.line;
+    host.silence = options_.deadline;
+    host.heartbeat = std::max<Duration>(options_.deadline / 5, std::chrono::milliseconds(1));
+    return host;
+  }
+
+  net::Link& next() { return *next_.link; }
+  net::Link& previous() { return options_.peers == 2 ? *next_.link : *previous_.link; }
+
+  Task<> measure(net::Host& host, json others) {
+    co_await connect(host, others);
+    const collective::Ring ring{.rank = rank_, .size = options_.peers, .previous = &previous(), .next = &next()};
+    RingAllReduce barrier(world_.clock(), ring, kBarrier, {});
+    json report;
+    if (options_.operation == Operation::kAllReduce) {
+      co_await all_reduce(ring, barrier, report);
+    } else {
+      co_await stream(barrier, report);
+    }
+    control_.send(report.dump());
+  }
+
+  // Everybody dials the next one, and is dialled by the one before; a ring of two needs one link only.
+  Task<> connect(net::Host& host, const json& others) {
+    const std::size_t peers = options_.peers;
+    if (peers > 2 || rank_ == 0) {
+      const json& other = others.at((rank_ + 1) % peers);
+      auto dialling =
+          host.dial(other.at("address"), net::Fingerprint::parse(other.at("key").get<std::string>()), std::nullopt);
+      next_ = co_await std::move(dialling);
+    }
+    if (peers > 2 || rank_ == 1) {
+      auto accepting = host.accept();
+      (peers > 2 ? previous_ : next_) = co_await std::move(accepting);
+    }
+  }
+
+  Task<> wait_for_all(RingAllReduce& barrier) {
+    float nothing[1] = {0};
+    auto waiting = barrier.run({.values = nothing});
+    co_await std::move(waiting);
+  }
+
+  Task<> all_reduce(collective::Ring ring, RingAllReduce& barrier, json& report) {
+    const bool shared = options_.transport != TransportChoice::kTcp && options_.line.perfect();
+    RingAllReduce reduce(
+        world_.clock(), ring, kValues,
+        {.codec = options_.codec, .chunk_bytes = shared ? 128u * 1024 : 256u * 1024, .stall = 3 * options_.deadline});
+    const std::size_t count = static_cast<std::size_t>(options_.bytes) / sizeof(float);
+    Floats memory(count);
+    const std::span<float> values = memory.values();
+    std::vector<double> seconds;
+    for (std::size_t i = 0; i < kWarmUp + options_.iterations; ++i) {
+      for (std::size_t k = 0; k < count; ++k) values[k] = contribution(rank_, k);
+      co_await wait_for_all(barrier);
+      const Time start = world_.clock().now();
+      auto running = reduce.run({.values = values});
+      co_await std::move(running);
+      if (i >= kWarmUp) seconds.push_back(std::chrono::duration<double>(world_.clock().now() - start).count());
+      check(values);
+    }
+    report["seconds"] = seconds;
+  }
+
+  // Small whole numbers, so that their sums are exact.
+  static float contribution(std::size_t rank, std::size_t k) { return static_cast<float>((7 * k + 13 * rank) % 101); }
+
+  void check(std::span<const float> values) const {
+    const double allowed = options_.codec == Codec::kNone ? 0 : options_.codec == Codec::kBf16 ? 0.01 : 0.02;
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      float sum = 0;
+      for (std::size_t rank = 0; rank < options_.peers; ++rank) sum += contribution(rank, k);
+      const double error = std::abs(double{values[k]} - sum);
+      if (!(error <= allowed * 100 * static_cast<double>(options_.peers))) {
+        throw Error("{}: the sum at {} is {}, but should be {}", peer_name(rank_), k, values[k], sum);
+      }
+    }
+  }
+
+  // The first peer sends to the second, in messages that suit the link, and waits for its answer.
+  Task<> stream(RingAllReduce& barrier, json& report) {
+    const auto channel = next().open(kStream);
+    const std::size_t piece = next().piece(), count = static_cast<std::size_t>(options_.bytes) / sizeof(float);
+    Floats memory(count);
+    const auto bytes = std::as_writable_bytes(memory.values());
+    std::vector<double> seconds;
+    for (std::size_t i = 0; i < kWarmUp + options_.iterations; ++i) {
+      co_await wait_for_all(barrier);
+      const Time start = world_.clock().now();
+      if (rank_ == 0) {
+        co_await send_all(*channel, bytes, piece);
+      } else {
+        co_await receive_all(*channel, bytes, piece);
+      }
+      if (i >= kWarmUp) seconds.push_back(std::chrono::duration<double>(world_.clock().now() - start).count());
+    }
+    report["seconds"] = seconds;
+    report["latency"] = co_await ping_pong(*channel);
+  }
+
+  static Task<> send_all(net::Channel& channel, std::span<std::byte> bytes, std::size_t piece) {
+    std::deque<net::Send> sends;
+    for (std::size_t at = 0; at < bytes.size(); at += piece) {
+      sends.emplace_back().payload = bytes.subspan(at, std::min(piece, bytes.size() - at));
+      channel.post(sends.back());
+      if (sends.size() < kWindow) continue;
+      co_await sends.front().finish();
+      sends.pop_front();
+    }
+    for (net::Send& send : sends) co_await send.finish();
+    auto answer = channel.receive();
+    co_await std::move(answer);
+  }
+
+  static Task<> receive_all(net::Channel& channel, std::span<std::byte> bytes, std::size_t piece) {
+    std::deque<net::Receive> receives;
+    for (std::size_t at = 0; at < bytes.size(); at += piece) {
+      receives.emplace_back().into = bytes.subspan(at, std::min(piece, bytes.size() - at));
+      channel.post(receives.back());
+      if (receives.size() < kWindow) continue;
+      co_await receives.front().finish();
+      receives.pop_front();
+    }
+    for (net::Receive& receive : receives) co_await receive.finish();
+    auto answering = channel.send({});
+    co_await std::move(answering);
+  }
+
+  // The median of half a round trip.
+  Task<double> ping_pong(net::Channel& channel) {
+    std::vector<double> seconds;
+    for (int i = 0; i < 101; ++i) {
+      const Time start = world_.clock().now();
+      for (const bool speaks : {rank_ == 0, rank_ != 0}) {
+        if (speaks) {
+          auto sending = channel.send({});
+          co_await std::move(sending);
+        } else {
+          auto receiving = channel.receive();
+          co_await std::move(receiving);
+        }
+      }
+      seconds.push_back(std::chrono::duration<double>(world_.clock().now() - start).count() / 2);
+    }
+    std::ranges::sort(seconds);
+    co_return quantile(seconds, 0.5);
+  }
+
+  // Until then the links stay alive, for those who are not done yet.
+  Task<> told_to_end() {
+    boost::asio::posix::stream_descriptor descriptor(world_.executor(), ::dup(control_.fd()));
+    boost::system::error_code error;
+    co_await descriptor.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                                   boost::asio::redirect_error(boost::asio::use_awaitable, error));
+  }
+
+  static constexpr std::size_t kWindow = 64;  // messages on their way
+
+  ControlSocket& control_;
+  const BenchOptions& options_;
+  std::size_t rank_;
+  RealWorld world_;
+  std::unique_ptr<net::Transport> transport_;
+  net::Meeting next_, previous_;
+};
+
+}  // namespace
+
+std::string peer_name(std::size_t rank) { return "p" + std::to_string(rank); }
+
+int run_peer(ControlSocket& control, const BenchOptions& options, std::size_t rank) {
+  Peer peer(control, options, rank);
+  return peer.run();
+}
+
+}  // namespace rookery::measure
