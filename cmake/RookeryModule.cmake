@@ -17,7 +17,8 @@ endif()
 #
 # The static library rookery_NAME from the *.cc of this folder, internal/ and FOLDERS; the test program NAME_test from
 # *_test.cc; and rookery_NAME_testing from testing/*.cc, for this module's tests and those of others.
-# TORCH: the module sees libtorch; it then shares one precompiled header with all others that do, or has its own.
+# TORCH: the module sees libtorch; it then shares one precompiled header with all others that do. PRECOMPILE: the module
+# and its tests have one of their own.
 function(rookery_module name)
   cmake_parse_arguments(arg "TORCH" "PRECOMPILE" "FOLDERS;USES;TEST_USES" ${ARGN})
   list(TRANSFORM arg_FOLDERS APPEND "/*.cc")
@@ -46,7 +47,9 @@ function(rookery_module name)
   if(ROOKERY_TESTS AND tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE rookery_${name} ${arg_TEST_USES} GTest::gtest_main GTest::gmock)
-    if(arg_TORCH)
+    if(arg_PRECOMPILE)
+      target_precompile_headers(${name}_test REUSE_FROM rookery_${name})
+    elseif(arg_TORCH)
       rookery_precompile(${name}_test)
     endif()
     gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)

@@ -9,6 +9,7 @@ packages=(
   libboost1.81-dev protobuf-compiler libprotobuf-dev   # network
   libssl-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev libsentencepiece-dev
   libgtest-dev libgmock-dev python3                    # tests
+  clang libclang-rt-14-dev                             # fuzzing
 )
 # For the benchmarks against PyTorch, Gloo and OpenMPI: scripts/setup.sh --bench
 if [[ "${1:-}" == "--bench" ]]; then

@@ -59,7 +59,7 @@ void gather(std::vector<Subprocess>& peers, const BenchOptions& options, std::ve
       if (heard[i]) continue;
       std::optional<std::string> said;
       try {
-        said = peers[i].control().receive(milliseconds(10));
+        said = peers[i].control().receive(milliseconds(100));
         if (!said) continue;
         const json report = json::parse(*said);
         if (report.contains("failure")) {
