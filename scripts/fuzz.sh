@@ -6,14 +6,14 @@ seconds=${1:-10}
 out=build/fuzz
 mkdir -p "$out"
 protoc --cpp_out="$out" -I. proto/handshake.proto
-sources=(src/base/error.cc)
+sources=(src/base/error.cc src/base/file.cc)
 for source in src/wire/*.cc; do [[ "$source" == *_test.cc ]] || sources+=("$source"); done
 flags=(-std=c++20 -g1 -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Isrc -isystem "$out" -DFMT_SHARED)
 for target in fuzz/*_fuzz.cc; do
   name=$(basename "$target" _fuzz.cc)
   program=$out/$name
   if [[ ! -e "$program" || -n $(find "$target" src/wire src/base/error.h proto -newer "$program") ]]; then
-    clang++ "${flags[@]}" "$target" "${sources[@]}" "$out/proto/handshake.pb.cc" -lfmt -lprotobuf -o "$program"
+    clang++ "${flags[@]}" "$target" "${sources[@]}" "$out/proto/handshake.pb.cc" -lfmt -lprotobuf -lcrypto -o "$program"
   fi
   mkdir -p "$out/found-$name"
   echo "fuzz: $name for $seconds s"

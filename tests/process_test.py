@@ -216,6 +216,11 @@ class BenchTest(ProcessTest):
             self.assertGreater(report["algorithm_bytes_per_second"], 0)
             self.assertEqual(report["limit_share"] is not None, "--bandwidth" in arguments)
 
+    def test_exchange(self):
+        for codec in ("none", "int8"):
+            result = self.run_program("bench", "exchange", "--peers", 4, "--size", "1MiB", "--codec", codec)
+            self.assertEqual(result.returncode, 0, result.stderr)
+
     def test_link(self):
         report = json.loads(self.run_program("bench", "link", "--size", "1MiB", "--json").stdout.splitlines()[-1])
         self.assertGreater(report["latency_seconds"], 0)

@@ -34,7 +34,9 @@ auto parse(const char* option, const std::string& text, Parser parser) {
 
 measure::BenchOptions options_of(const BenchArguments& a) {
   measure::BenchOptions o = a.options;
-  o.operation = a.operation == "link" ? measure::Operation::kLink : measure::Operation::kAllReduce;
+  o.operation = a.operation == "link"       ? measure::Operation::kLink
+                : a.operation == "exchange" ? measure::Operation::kExchange
+                                            : measure::Operation::kAllReduce;
   o.bytes = parse("--size", a.size, parse_bytes);
   o.codec = parse("--codec", a.codec, collective::parse_codec);
   o.transport = a.transport == "tcp"   ? measure::TransportChoice::kTcp
@@ -116,9 +118,11 @@ int bench(const BenchArguments& arguments) {
 void add_bench(CLI::App& app, const Choose& choose) {
   CLI::App* command = app.add_subcommand("bench", "measure links and collectives between processes of this machine");
   auto a = std::make_shared<BenchArguments>();
-  command->add_option("operation", a->operation, "allreduce: over a ring of peers; link: one way between two")
+  command
+      ->add_option("operation", a->operation,
+                   "allreduce: over a ring of peers; exchange: gossip in pairs; link: one way between two")
       ->required()
-      ->check(CLI::IsMember({"allreduce", "link"}));
+      ->check(CLI::IsMember({"allreduce", "exchange", "link"}));
   command->add_option("--peers", a->options.peers, "processes")->capture_default_str();
   command->add_option("--size", a->size, "of what each peer contributes, as in 64MiB")->capture_default_str();
   command->add_option("--codec", a->codec, "how floats travel: none, bf16 or int8")->capture_default_str();

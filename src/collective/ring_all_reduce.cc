@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/units.h"
+#include "collective/internal/stall_watch.h"
 
 namespace rookery::collective {
 namespace {
@@ -73,7 +74,7 @@ class RingAllReduce::Round {
         codec_(ring.options_.codec),
         peers_(ring.ring_.size),
         cut_(contribution.values.size(), peers_, chunk_values(ring.options_)),
-        watchdog_(ring.clock_) {
+        watch_(ring.clock_, ring.options_.stall) {
     // They outlive the tasks, so that a failure is told with its reason before an operation is given up.
     for (std::size_t i = 0; i < 2 * peers_ - 1; ++i) slots_.emplace_back(std::min(kWindow, cut_.chunks()));
   }
@@ -202,20 +203,13 @@ class RingAllReduce::Round {
     out(step).post(slot.send);
   }
 
-  // The first chunk of the last reducing step has passed through every peer: from now on nobody may be late.
+  // The first chunk of the last reducing step has passed through every peer: from then on nobody may be late.
   void moved(std::size_t step) {
-    moved_ = all_.clock_.now();
-    if (watching_ || step + 2 < peers_) return;
-    watching_ = true;
-    watch();
-  }
-
-  void watch() {
-    const Duration stall = all_.options_.stall;
-    watchdog_.set(moved_ + stall, [this, stall] {
-      if (all_.clock_.now() < moved_ + stall) return watch();
-      all_.cancel(LinkError(net::Failure::kLate, all_.ring_.previous->peer(),
-                            fmt::format("sent nothing for {}", format_duration(stall))));
+    all_here_ |= step + 2 >= peers_;
+    if (!all_here_) return;
+    watch_.moved([this] {
+      const std::string why = fmt::format("sent nothing for {}", format_duration(all_.options_.stall));
+      all_.cancel(LinkError(net::Failure::kLate, all_.ring_.previous->peer(), why));
     });
   }
 
@@ -225,9 +219,8 @@ class RingAllReduce::Round {
   std::size_t peers_;
   Cut cut_;
   std::deque<std::vector<Slot>> slots_;  // of each step, and of begin()
-  Time moved_{};
-  bool watching_ = false;
-  Alarm watchdog_;
+  bool all_here_ = false;
+  internal::StallWatch watch_;
 };
 
 RingAllReduce::RingAllReduce(Clock& clock, Ring ring, net::ChannelId first, AllReduceOptions options)

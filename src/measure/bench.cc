@@ -17,6 +17,9 @@ using std::chrono::milliseconds;
 void check(const BenchOptions& o) {
   if (o.peers < 2 || o.peers > 64) throw InputError("--peers is {}, but must be from 2 to 64", o.peers);
   if (o.operation == Operation::kLink && o.peers != 2) throw InputError("bench link needs --peers 2");
+  if (o.operation == Operation::kExchange && o.peers % 2 != 0) {
+    throw InputError("bench exchange needs pairs; --peers is {}", o.peers);
+  }
   if (o.bytes < 4) throw InputError("--size is {} bytes, but a float has 4", o.bytes);
   if (o.iterations == 0) throw InputError("--iterations is 0");
   if (o.transport == TransportChoice::kShm && o.tls) {
@@ -31,8 +34,8 @@ std::optional<double> limit_seconds(const BenchOptions& o) {
   if (o.line.bandwidth == 0) return std::nullopt;
   const double wire_bytes =
       static_cast<double>(collective::encoded_bytes(o.codec, static_cast<std::size_t>(o.bytes) / sizeof(float)));
-  const double share =
-      o.operation == Operation::kLink ? 1 : 2.0 * static_cast<double>(o.peers - 1) / static_cast<double>(o.peers);
+  const auto peers = static_cast<double>(o.peers);
+  const double share = o.operation == Operation::kAllReduce ? 2 * (peers - 1) / peers : 1;
   return 8 * wire_bytes * share / o.line.bandwidth;
 }
 

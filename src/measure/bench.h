@@ -16,6 +16,7 @@ namespace rookery::measure {
 
 enum class Operation {
   kAllReduce,  // over a ring of all peers
+  kExchange,   // gossip: pairs of peers, all at the same time
   kLink,       // from one peer to the other, one way
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <numeric>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/real_world.h"
+#include "collective/pair_exchange.h"
 #include "collective/ring_all_reduce.h"
 #include "net/host.h"
 #include "net/tcp/tcp_transport.h"
@@ -25,7 +27,7 @@ using collective::Codec;
 using collective::RingAllReduce;
 using nlohmann::json;
 
-constexpr net::ChannelId kValues{.purpose = 1}, kBarrier{.purpose = 2}, kStream{.purpose = 3};
+constexpr net::ChannelId kValues{.purpose = 1}, kBarrier{.purpose = 2}, kStream{.purpose = 3}, kExchange{.purpose = 4};
 constexpr std::size_t kWarmUp = 2;
 
 // Floats on huge pages, as the parameters of a model are.
@@ -97,6 +99,8 @@ class Peer {
     json report;
     if (options_.operation == Operation::kAllReduce) {
       co_await all_reduce(ring, barrier, report);
+    } else if (options_.operation == Operation::kExchange) {
+      co_await exchange(barrier, report);
     } else {
       co_await stream(barrier, report);
     }
@@ -126,9 +130,30 @@ class Peer {
 
   Task<> all_reduce(collective::Ring ring, RingAllReduce& barrier, json& report) {
     const bool shared = options_.transport != TransportChoice::kTcp && options_.line.perfect();
-    RingAllReduce reduce(
-        world_.clock(), ring, kValues,
-        {.codec = options_.codec, .chunk_bytes = shared ? 128u * 1024 : 256u * 1024, .stall = 3 * options_.deadline});
+    RingAllReduce reduce(world_.clock(), ring, kValues,
+                         {.codec = options_.codec,
+                          .chunk_bytes = shared ? std::size_t{128 * 1024} : std::size_t{256 * 1024},
+                          .stall = 3 * options_.deadline});
+    const auto operation = [&](std::span<float> values) { return reduce.run({.values = values}); };
+    std::vector<std::size_t> everybody(options_.peers);
+    std::iota(everybody.begin(), everybody.end(), 0);
+    co_await repeat(operation, barrier, everybody, 1, report);
+  }
+
+  // Ranks 0 and 1, 2 and 3, …
+  Task<> exchange(RingAllReduce& barrier, json& report) {
+    net::Link& link = rank_ % 2 == 0 ? next() : previous();
+    collective::PairExchange pair(world_.clock(), link, kExchange,
+                                  {.codec = options_.codec, .stall = 3 * options_.deadline});
+    const auto operation = [&](std::span<float> values) { return pair.run(values, {}); };
+    const std::vector<std::size_t> both = {rank_ / 2 * 2, rank_ / 2 * 2 + 1};
+    co_await repeat(operation, barrier, both, 0.5, report);
+  }
+
+  // Times an operation that leaves `weight` times the sum over `members`.
+  template <typename Operation>
+  Task<> repeat(const Operation& operation, RingAllReduce& barrier, const std::vector<std::size_t>& members,
+                double weight, json& report) {
     const std::size_t count = static_cast<std::size_t>(options_.bytes) / sizeof(float);
     Floats memory(count);
     const std::span<float> values = memory.values();
@@ -137,10 +162,10 @@ class Peer {
       for (std::size_t k = 0; k < count; ++k) values[k] = contribution(rank_, k);
       co_await wait_for_all(barrier);
       const Time start = world_.clock().now();
-      auto running = reduce.run({.values = values});
+      auto running = operation(values);
       co_await std::move(running);
       if (i >= kWarmUp) seconds.push_back(std::chrono::duration<double>(world_.clock().now() - start).count());
-      check(values);
+      check(values, members, weight);
     }
     report["seconds"] = seconds;
   }
@@ -148,14 +173,14 @@ class Peer {
   // Small whole numbers, so that their sums are exact.
   static float contribution(std::size_t rank, std::size_t k) { return static_cast<float>((7 * k + 13 * rank) % 101); }
 
-  void check(std::span<const float> values) const {
-    const double allowed = options_.codec == Codec::kNone ? 0 : options_.codec == Codec::kBf16 ? 0.01 : 0.02;
+  void check(std::span<const float> values, const std::vector<std::size_t>& members, double weight) const {
+    const double relative = options_.codec == Codec::kNone ? 0 : options_.codec == Codec::kBf16 ? 0.01 : 0.02;
+    const double allowed = relative * 100 * static_cast<double>(members.size());
     for (std::size_t k = 0; k < values.size(); ++k) {
       float sum = 0;
-      for (std::size_t rank = 0; rank < options_.peers; ++rank) sum += contribution(rank, k);
-      const double error = std::abs(double{values[k]} - sum);
-      if (!(error <= allowed * 100 * static_cast<double>(options_.peers))) {
-        throw Error("{}: the sum at {} is {}, but should be {}", peer_name(rank_), k, values[k], sum);
+      for (const std::size_t rank : members) sum += contribution(rank, k);
+      if (!(std::abs(values[k] - weight * sum) <= allowed)) {
+        throw Error("{}: the result at {} is {}, but should be {}", peer_name(rank_), k, values[k], weight * sum);
       }
     }
   }
