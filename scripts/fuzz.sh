@@ -6,7 +6,7 @@ seconds=${1:-10}
 out=build/fuzz
 mkdir -p "$out"
 protoc --cpp_out="$out" -I. proto/handshake.proto
-sources=(src/base/error.cc src/base/file.cc)
+sources=(src/base/error.cc src/base/file.cc src/base/units.cc)
 for source in src/wire/*.cc; do [[ "$source" == *_test.cc ]] || sources+=("$source"); done
 flags=(-std=c++20 -g1 -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Isrc -isystem "$out" -DFMT_SHARED)
 for target in fuzz/*_fuzz.cc; do
