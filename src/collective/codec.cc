@@ -17,6 +17,7 @@
 #define HWY_TARGET_INCLUDE "collective/codec.cc"
 // clang-format off
 #include <hwy/foreach_target.h>
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 // clang-format on
 
@@ -195,6 +196,17 @@ void decode_add_none(const std::byte* b, float f, float* v, std::size_t n) { dec
 void decode_add_bf16(const std::byte* b, float f, float* v, std::size_t n) { decode_adding<Bf16>(b, f, v, n); }
 void decode_add_int8(const std::byte* b, float f, float* v, std::size_t n) { decode_adding<Int8>(b, f, v, n); }
 
+// Only whole aligned vectors can pass the cache; what lies around them is copied.
+void stream_floats(const std::byte* bytes, float* values, std::size_t size) {
+  const Floats tag;
+  const std::size_t lanes = hn::Lanes(tag), beyond = reinterpret_cast<std::uintptr_t>(values) / sizeof(float) % lanes;
+  std::size_t i = std::min(beyond == 0 ? 0 : lanes - beyond, size);
+  std::memcpy(values, bytes, i * sizeof(float));
+  for (; i + lanes <= size; i += lanes) hn::Stream(load_bytes(tag, bytes + 4 * i, lanes), tag, values + i);
+  std::memcpy(values + i, bytes + 4 * i, (size - i) * sizeof(float));
+  hwy::FlushStream();
+}
+
 void scale_floats(float factor, float* values, std::size_t size) {
   const Vec f = hn::Set(Floats(), factor);
   for_each_vector(
@@ -220,6 +232,7 @@ HWY_EXPORT(decode_int8);
 HWY_EXPORT(decode_add_none);
 HWY_EXPORT(decode_add_bf16);
 HWY_EXPORT(decode_add_int8);
+HWY_EXPORT(stream_floats);
 HWY_EXPORT(scale_floats);
 HWY_EXPORT(add_floats);
 
@@ -303,6 +316,11 @@ void decode(Codec codec, std::span<const std::byte> bytes, std::span<float> valu
       HWY_DYNAMIC_DISPATCH(decode_int8)(bytes.data(), values.data(), values.size());
       break;
   }
+}
+
+void copy_past_cache(std::span<const std::byte> bytes, std::span<float> values) {
+  check_sizes(Codec::kNone, values.size(), bytes.size());
+  if (!values.empty()) HWY_DYNAMIC_DISPATCH(stream_floats)(bytes.data(), values.data(), values.size());
 }
 
 void decode_add(Codec codec, std::span<const std::byte> bytes, float factor, std::span<float> values) {

@@ -39,6 +39,9 @@ void encode(Codec codec, std::span<const float> values, std::span<std::byte> byt
 // values = decode(bytes)
 void decode(Codec codec, std::span<const std::byte> bytes, std::span<float> values);
 
+// values = the floats in `bytes`, written past the cache: for what nobody reads soon.
+void copy_past_cache(std::span<const std::byte> bytes, std::span<float> values);
+
 // values = factor * values + decode(bytes)
 void decode_add(Codec codec, std::span<const std::byte> bytes, float factor, std::span<float> values);
 

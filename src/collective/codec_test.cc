@@ -1,8 +1,10 @@
 #include "collective/codec.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -126,6 +128,20 @@ TEST(Int8Test, TinyAndZeroBlocksBecomeZero) {
   encode(Codec::kInt8, values, bytes, {});
   decode(Codec::kInt8, bytes, decoded);
   for (const float v : decoded) EXPECT_LE(std::abs(v), 1e-41f);
+}
+
+TEST(CopyPastCacheTest, CopiesFromAndToAnyAddress) {
+  for (std::size_t skew = 0; skew < 9; ++skew) {
+    for (const std::size_t size : {0, 1, 7, 8, 9, 40, 1000}) {
+      std::vector<float> from(size), to(size + skew + 1, -1.0f);
+      std::iota(from.begin(), from.end(), 1.0f);
+      std::vector<std::byte> bytes(4 * size + 1);
+      if (size > 0) std::memcpy(bytes.data() + 1, from.data(), 4 * size);
+      copy_past_cache(std::span(bytes).subspan(1), std::span(to).subspan(skew, size));
+      EXPECT_TRUE(std::ranges::equal(std::span(to).subspan(skew, size), from)) << size << " at " << skew;
+      EXPECT_EQ(std::ranges::count(to, -1.0f), static_cast<std::ptrdiff_t>(skew + 1)) << "nothing else is touched";
+    }
+  }
 }
 
 TEST(CodecNameTest, UnknownNamesAreRefused) {

@@ -55,11 +55,27 @@ class AddChunk final : public net::Fold {
   std::span<float> own_;
 };
 
+// Keeps a finished chunk that is not sent on. Nobody looks at it before the round has ended.
+class KeepChunk final : public net::Fold {
+ public:
+  void set(std::span<float> own) { own_ = own; }
+
+  void operator()(std::size_t offset, net::ConstBytes bytes) override {
+    copy_past_cache(bytes, own_.subspan(offset / sizeof(float), bytes.size() / sizeof(float)));
+  }
+
+  std::size_t grain() const override { return sizeof(float); }
+
+ private:
+  std::span<float> own_;
+};
+
 // What a chunk needs while it passes through. Slots are used again, chunk after chunk.
 struct Slot {
   net::Receive receive;
   net::Send send;
   AddChunk add;
+  KeepChunk keep;
   std::vector<std::byte> encoded;  // lossy codecs
 };
 
@@ -170,6 +186,10 @@ class RingAllReduce::Round {
       slot.add.set(codec_, contribution_.weight, own);
       receive.fold = &slot.add;
       receive.size = encoded_bytes(codec_, own.size());
+    } else if (codec_ == Codec::kNone && step == last_step()) {
+      slot.keep.set(own);
+      receive.fold = &slot.keep;
+      receive.size = own.size_bytes();
     } else if (codec_ == Codec::kNone) {
       receive.into = std::as_writable_bytes(own);
     } else {

@@ -10,13 +10,15 @@ namespace rookery::net::internal {
 // The bookkeeping of a ring of bytes between two processes, as it lies in shared memory. One writes, one reads; neither
 // trusts the other's numbers.
 //
-// `written` and `read` count bytes from the beginning and never go back. Whoever finds nothing to do sets its flag,
-// looks once more, and sleeps; the other clears the flag after its next step, and rings.
+// `written` and `read` count bytes from the beginning and never go back. Whoever finds nothing to do goes to sleep:
+// sets its state, looks once more, and waits for its bell. The other finds it asleep after its next step, and rings.
 struct RingControl {
+  enum State : std::uint32_t { kAwake, kAsleep, kRung };  // rung: woken, but has not got its turn yet
+
   alignas(64) std::atomic<std::uint64_t> written{0};
   alignas(64) std::atomic<std::uint64_t> read{0};
-  alignas(64) std::atomic<std::uint32_t> reader_sleeps{0};
-  alignas(64) std::atomic<std::uint32_t> writer_sleeps{0};
+  alignas(64) std::atomic<std::uint32_t> reader{kAwake};
+  alignas(64) std::atomic<std::uint32_t> writer{kAwake};
   alignas(64) std::atomic<std::uint32_t> writer_closed{0};
   alignas(64) std::atomic<std::uint32_t> reader_closed{0};
 };
@@ -42,7 +44,7 @@ class Descriptor {
 // row, so that any bytes in it can be seen as one span.
 class SharedRings {
  public:
-  static constexpr std::size_t kRingBytes = 256 * 1024;
+  static constexpr std::size_t kRingBytes = 1024 * 1024;
 
   // New memory. Throws Error if the system has none.
   static Descriptor create();

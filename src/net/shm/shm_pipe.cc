@@ -29,7 +29,12 @@ using internal::RingControl;
 using internal::SharedRings;
 
 constexpr std::size_t kPiece = 64 * 1024;  // copied before the other end is told
-constexpr int kPatience = 8;               // turns of the loop to wait before going to sleep
+// How far a writer runs ahead of a reader that keeps up: what lies between them stays in the cache. While the reader
+// waits for its turn on a processor the writer fills the ring; and a writer that waits for room is woken for as much as
+// pays for the switch.
+constexpr std::size_t kAhead = 256 * 1024;
+constexpr std::size_t kRefill = kAhead / 2;
+constexpr int kPatience = 8;  // turns of the loop to wait before going to sleep
 constexpr std::array<char, 4> kGreeting = {'R', 'K', 'S', '1'};
 constexpr std::size_t kDescriptors = 3;  // the memory, the offering end's bell, the accepting end's bell
 
@@ -46,6 +51,12 @@ struct State {
         socket(std::move(s)),
         bell(socket.get_executor(), own.release()),
         other_bell(std::move(others)) {}
+
+  // Wakes the other end, if it is asleep at its side of a ring.
+  void wake(std::atomic<std::uint32_t>& side) {
+    std::uint32_t asleep = RingControl::kAsleep;
+    if (side.load() == asleep && side.compare_exchange_strong(asleep, RingControl::kRung)) ring_other();
+  }
 
   void ring_other() {
     const std::uint64_t one = 1;
@@ -105,7 +116,7 @@ class ShmPipe final : public Pipe {
         std::memcpy(s.out_bytes + written_ % SharedRings::kRingBytes, part.data(), n);
         written_ += n;
         s.out.written.store(written_);
-        if (s.out.reader_sleeps.load() != 0 && s.out.reader_sleeps.exchange(0) != 0) s.ring_other();
+        s.wake(s.out.reader);
         part = part.subspan(n);
         total += n;
       }
@@ -114,7 +125,7 @@ class ShmPipe final : public Pipe {
   }
 
   Task<> writable() override {
-    return sleep(state_->out.writer_sleeps, [this] { return room() > 0 || state_->out.reader_closed.load() != 0; });
+    return sleep(state_->out.writer, [this] { return room() > 0 || state_->out.reader_closed.load() != 0; });
   }
 
   std::size_t read(MutableBytes into) override {
@@ -144,11 +155,11 @@ class ShmPipe final : public Pipe {
     State& s = *state_;
     read_ += bytes;
     s.in.read.store(read_);
-    if (s.in.writer_sleeps.load() != 0 && s.in.writer_sleeps.exchange(0) != 0) s.ring_other();
+    if (available() <= kRefill) s.wake(s.in.writer);
   }
 
   Task<> readable() override {
-    return sleep(state_->in.reader_sleeps, [this] { return available() > 0 || state_->in.writer_closed.load() != 0; });
+    return sleep(state_->in.reader, [this] { return available() > 0 || state_->in.writer_closed.load() != 0; });
   }
 
   void close() override {
@@ -170,7 +181,9 @@ class ShmPipe final : public Pipe {
   std::size_t room() const {
     const std::uint64_t unread = written_ - state_->out.read.load();
     if (unread > SharedRings::kRingBytes) throw LinkError(Failure::kProtocol, "", "a shared ring with wrong numbers");
-    return SharedRings::kRingBytes - unread;
+    const bool keeps_up = state_->out.reader.load() == RingControl::kAwake;
+    const std::size_t limit = keeps_up ? kAhead : SharedRings::kRingBytes;
+    return limit - std::min(limit, unread);
   }
 
   std::size_t available() const {
@@ -180,7 +193,7 @@ class ShmPipe final : public Pipe {
   }
 
   template <typename Condition>
-  Task<> sleep(std::atomic<std::uint32_t>& flag, Condition condition) {
+  Task<> sleep(std::atomic<std::uint32_t>& side, Condition condition) {
     const auto state = state_;
     const auto done = [&] { return state->closed || state->other_gone || condition(); };
     for (int i = 0; i < kPatience; ++i) {
@@ -188,12 +201,12 @@ class ShmPipe final : public Pipe {
       co_await yield();
     }
     while (!done()) {
-      flag.store(1);
+      side.store(RingControl::kAsleep);
       if (done()) break;
       auto wait = state->rung.wait();
       co_await std::move(wait);
     }
-    flag.store(0);
+    side.store(RingControl::kAwake);
   }
 
   std::shared_ptr<State> state_;
