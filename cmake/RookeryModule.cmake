@@ -6,6 +6,9 @@ target_compile_options(rookery_options INTERFACE
 if(ROOKERY_SANITIZE)
   target_compile_options(rookery_options INTERFACE -fsanitize=${ROOKERY_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    target_compile_options(rookery_options INTERFACE -fno-sanitize=function)  # clang 14 breaks coroutines with it
+  endif()
   target_link_options(rookery_options INTERFACE -fsanitize=${ROOKERY_SANITIZE})
 endif()
 find_program(ROOKERY_MOLD mold)

@@ -70,4 +70,7 @@ class Reader {
   bool ok_ = true;
 };
 
+// A sentence from the other end, fit to be logged: no control characters that could play tricks with a terminal.
+std::string printable(std::string text);
+
 }  // namespace rookery::wire

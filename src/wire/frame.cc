@@ -118,8 +118,8 @@ Reason decode_reason(std::span<const std::byte> bytes) {
   Reader reader(bytes);
   Reason reason;
   reason.code = reader.get<std::uint16_t>();
-  reason.culprit = reader.text(reader.get<std::uint8_t>());
-  reason.text = reader.text(reader.left());
+  reason.culprit = printable(reader.text(reader.get<std::uint8_t>()));
+  reason.text = printable(reader.text(reader.left()));
   if (!reader.ok()) throw WireError("a reason that ends before its culprit's name");
   return reason;
 }

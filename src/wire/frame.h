@@ -77,6 +77,8 @@ struct Reason {
 
 // Cuts what is too long to fit kMaxReasonBytes.
 std::vector<std::byte> encode(const Reason& reason);
+
+// What comes back can be shown: control characters have become spaces. Throws WireError if the bytes are no reason.
 Reason decode_reason(std::span<const std::byte> bytes);
 
 }  // namespace rookery::wire

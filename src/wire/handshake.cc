@@ -33,14 +33,6 @@ std::array<std::byte, N> to_array(const std::string& text, const char* what) {
   return result;
 }
 
-// A sentence from the other end, fit to be logged: no control characters that could play tricks with a terminal.
-std::string printable(std::string text) {
-  for (char& c : text) {
-    if (std::iscntrl(static_cast<unsigned char>(c)) != 0) c = ' ';
-  }
-  return text;
-}
-
 template <typename Message>
 Message parse(std::span<const std::byte> content) {
   Message message;

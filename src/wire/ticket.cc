@@ -51,11 +51,6 @@ bool copy_exactly(const std::string& from, std::array<std::byte, N>& to) {
   return true;
 }
 
-bool is_address(const std::string& text) {
-  const auto fits = [](char c) { return c > ' ' && c < 0x7f; };
-  return !text.empty() && text.size() <= Ticket::kMaxAddressBytes && std::ranges::all_of(text, fits);
-}
-
 std::string_view trimmed(std::string_view text) {
   const auto is_space = [](char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; };
   while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
@@ -95,7 +90,7 @@ Ticket parse_ticket(std::string_view text) {
   }
   ticket.addresses.assign(message.addresses().begin(), message.addresses().end());
   ticket.expires = message.expires();
-  const bool fits = !ticket.addresses.empty() && ticket.addresses.size() <= Ticket::kMaxAddresses &&
+  const bool fits = !ticket.addresses.empty() && ticket.addresses.size() <= kMaxAddresses &&
                     std::ranges::all_of(ticket.addresses, is_address);
   if (!fits) throw damaged();
   return ticket;

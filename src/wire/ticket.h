@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "wire/frame.h"
+#include "wire/contact.h"
 
 namespace rookery::wire {
 
@@ -19,9 +19,6 @@ struct Ticket {
   std::uint64_t expires = 0;  // seconds since 1970; 0: never
 
   bool operator==(const Ticket&) const = default;
-
-  static constexpr std::size_t kMaxAddresses = 8;
-  static constexpr std::size_t kMaxAddressBytes = 255;
 };
 
 // "rookery-…": letters, digits, - and _ only, so that a double click selects it, with a checksum.

@@ -98,6 +98,13 @@ void Inbox::claim(Incoming& incoming, const wire::FrameHeader& piece) {
     throw wire::WireError("pieces of message {} that do not agree", piece.message);
   }
   const std::size_t begin = piece.offset, end = piece.offset + piece.length;
+  if (!incoming.parked) {
+    const Fold* fold = incoming.receive->fold;
+    const std::size_t grain = fold == nullptr ? 1 : fold->grain();
+    if (begin % grain != 0 || (end % grain != 0 && end != incoming.size)) {
+      throw wire::WireError("a piece of message {} that cuts what belongs together", piece.message);
+    }
+  }
   auto& claimed = incoming.claimed;
   const auto after = std::ranges::lower_bound(claimed, begin, {}, &std::pair<std::size_t, std::size_t>::first);
   const bool overlaps_next = after != claimed.end() && after->first < end;

@@ -147,8 +147,8 @@ void LinkCore::received(const wire::FrameHeader& frame, ConstBytes content, Lane
       break;
     case wire::FrameKind::kPong: {
       const Duration now = clock_.now().time_since_epoch();
-      const auto sample = now - Duration(static_cast<Duration::rep>(frame.tag));
-      if (sample < Duration::zero() || sample > now) throw wire::WireError("a pong for no ping");
+      if (frame.tag > static_cast<std::uint64_t>(now.count())) throw wire::WireError("a pong for no ping");
+      const Duration sample = now - Duration(static_cast<Duration::rep>(frame.tag));
       auto& smoothed = statistics_.round_trip;
       smoothed = smoothed == Duration::zero() ? sample : (7 * smoothed + sample) / 8;
       break;
