@@ -113,7 +113,8 @@ struct Message {
 // Confined to the link's executor. Letting go of a channel closes it.
 class Channel {
  public:
-  // What may be sent to a channel before a receive was posted for it. Each message counts kMessageCost and its size.
+  // What may be sent to a channel before a receive was posted for it, unless an end opens it with a larger budget. Each
+  // message counts kMessageCost and its size.
   static constexpr std::size_t kBudget = 64 * 1024;
   static constexpr std::size_t kMessageCost = 64;
 

@@ -32,7 +32,10 @@ class OpenLink final : public Link {
   ~OpenLink() override { Link::close(); }
 
   const std::string& peer() const override { return core_->peer(); }
-  std::unique_ptr<Channel> open(ChannelId id) override { return std::make_unique<OpenChannel>(core_, core_->open(id)); }
+  using Link::open;
+  std::unique_ptr<Channel> open(ChannelId id, std::size_t budget) override {
+    return std::make_unique<OpenChannel>(core_, core_->open(id, budget));
+  }
   Task<LinkError> ended() override { return LinkCore::ended(core_); }
   bool has_ended() const override { return core_->has_ended(); }
   void close(const LinkError& reason) override { core_->close(reason); }

@@ -32,8 +32,9 @@ class Link {
   virtual const std::string& peer() const = 0;  // its name
 
   // The channel with this id, which the other end opens by the same id. Messages may come before; they wait, within the
-  // budget. Requires: not open already.
-  virtual std::unique_ptr<Channel> open(ChannelId id) = 0;
+  // budget. `budget`: what may be sent to this end unasked; at least Channel::kBudget. Requires: not open already.
+  virtual std::unique_ptr<Channel> open(ChannelId id, std::size_t budget) = 0;
+  std::unique_ptr<Channel> open(ChannelId id) { return open(id, Channel::kBudget); }
 
   // Waits until the link has ended, and says why. The wait may outlive the handle.
   virtual Task<LinkError> ended() = 0;

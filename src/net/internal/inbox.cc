@@ -6,8 +6,7 @@
 namespace rookery::net::internal {
 namespace {
 
-constexpr std::uint64_t kMaxAhead = Channel::kBudget / Channel::kMessageCost;  // messages that nobody has asked for
-constexpr std::size_t kMaxGaps = 64;                                           // in a message whose pieces race
+constexpr std::size_t kMaxGaps = 64;  // in a message whose pieces race
 
 std::size_t cost_of(std::size_t size) { return size + Channel::kMessageCost; }
 
@@ -21,6 +20,12 @@ Inbox::Incoming* Inbox::find(std::uint64_t number) {
 Inbox::Incoming& Inbox::slot(std::uint64_t number) {
   while (number - first_ >= window_.size()) window_.emplace_back();
   return window_[number - first_];
+}
+
+void Inbox::widen(std::size_t budget) {
+  ROOKERY_CHECK(budget >= budget_, "budget = {}", budget);
+  granted_ += budget - budget_;
+  budget_ = budget;
 }
 
 void Inbox::post(Receive& receive) {
@@ -75,10 +80,10 @@ void Inbox::begin_message(const wire::FrameHeader& piece) {
   if (receive != nullptr && receive->expected() != piece.size) {
     throw wire::WireError("a message of {} bytes where {} were expected", piece.size, receive->expected());
   }
-  if (receive == nullptr && cost > Channel::kBudget - parked_) {
+  if (receive == nullptr && cost > budget_ - parked_) {
     throw wire::WireError("a message of {} bytes that nobody asked for", piece.size);
   }
-  if (piece.message >= std::max(first_ + window_.size(), next_receive_) + kMaxAhead) {
+  if (piece.message >= std::max(first_ + window_.size(), next_receive_) + budget_ / Channel::kMessageCost) {
     throw wire::WireError("message {} far ahead of its turn", piece.message);
   }
   Incoming& incoming = slot(piece.message);

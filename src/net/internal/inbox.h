@@ -25,6 +25,9 @@ class Inbox {
 
   std::uint64_t granted() const { return granted_; }
 
+  // Allows more to come unasked. Requires: at least as much as before
+  void widen(std::size_t budget);
+
   // Takes the next message that nobody has asked for yet. If it is here already, the receive ends at once.
   void post(Receive& receive);
 
@@ -75,6 +78,7 @@ class Inbox {
   std::deque<Incoming> window_;     // messages that are asked for or have come, from the first that is not finished
   std::uint64_t first_ = 0;         // number of the window's front
   std::uint64_t next_receive_ = 0;  // number of the next message to be asked for
+  std::size_t budget_ = Channel::kBudget;
   std::uint64_t granted_ = Channel::kBudget;
   std::uint64_t used_ = 0;  // cost of all messages that have begun
   std::size_t parked_ = 0;  // cost of those that are kept here

@@ -28,12 +28,15 @@ void LinkCore::start() {
   spawn(watch(self));
 }
 
-std::shared_ptr<ChannelCore> LinkCore::open(ChannelId id) {
-  if (failure_) {
-    auto dead = std::make_shared<ChannelCore>(*this, id);
-    dead->fail(failure_);
-    return dead;
-  }
+// On a link that has ended: nobody wants what comes, and nothing can be sent.
+std::shared_ptr<ChannelCore> LinkCore::dead_channel(ChannelId id) {
+  auto dead = std::make_shared<ChannelCore>(*this, id);
+  dead->fail(failure_);
+  return dead;
+}
+
+std::shared_ptr<ChannelCore> LinkCore::open(ChannelId id, std::size_t budget) {
+  if (failure_) return dead_channel(id);
   auto& channel = channels_[id];
   if (!channel) {
     channel = std::make_shared<ChannelCore>(*this, id);
@@ -43,12 +46,16 @@ std::shared_ptr<ChannelCore> LinkCore::open(ChannelId id) {
   }
   channel->opened = true;
   const auto opened = channel;
+  if (budget > Channel::kBudget) {
+    opened->inbox.widen(budget);
+    owes_credit(*opened);
+  }
   drop_if_closed(*opened);
   return opened;
 }
 
 std::shared_ptr<ChannelCore> LinkCore::channel_for(ChannelId id) {
-  if (failure_) return open(id);  // a channel that has failed; nobody wants what comes
+  if (failure_) return dead_channel(id);
   auto& channel = channels_[id];
   if (!channel) {
     if (unopened_ == kMaxUnopened) throw wire::WireError("{} channels that nobody here has opened", kMaxUnopened);

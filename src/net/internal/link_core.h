@@ -26,7 +26,7 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
 
   // For the handle.
   const std::string& peer() const { return options_.peer; }
-  std::shared_ptr<ChannelCore> open(ChannelId id);
+  std::shared_ptr<ChannelCore> open(ChannelId id, std::size_t budget);
   void close(const LinkError& reason);
   bool stopped() const { return failure_ != nullptr && !closing_; }  // no loop has anything left to do
   bool has_ended() const { return failure_ != nullptr; }
@@ -53,6 +53,7 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
  private:
   static constexpr std::size_t kMaxUnopened = 1024;  // channels that only the other end has opened
 
+  std::shared_ptr<ChannelCore> dead_channel(ChannelId id);
   LinkError named(const LinkError& reason) const;  // with this link's peer to blame, if nobody else is
   LinkError from_wire(ConstBytes reason) const;
   void channel_closed(ChannelCore& channel, const LinkError& reason);

@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "base/real_world.h"
 #include "base/virtual_world.h"
+#include "net/internal/channel_pipe.h"
+#include "net/link.h"
 #include "net/memory/memory_pipe.h"
 #include "net/shaped_pipe.h"
 #include "net/shm/shm_pipe.h"
@@ -79,6 +81,29 @@ class Shm : public Real {
   }
 };
 
+// Any world, with pipes that are channels of a link over its own.
+template <typename World>
+class Carried : public World {
+ public:
+  using World::World;
+  ~Carried() override { links_.clear(); }
+
+  PipePair connect() override {
+    auto [a, b] = World::connect();
+    return {carry(std::move(a)), carry(std::move(b))};
+  }
+
+ private:
+  std::unique_ptr<Pipe> carry(std::unique_ptr<Pipe> pipe) {
+    std::vector<std::unique_ptr<Pipe>> pipes;
+    pipes.push_back(std::move(pipe));
+    links_.push_back(make_link(this->clock(), std::move(pipes), {.peer = "carrier"}));
+    return internal::make_channel_pipe(this->clock(), links_.back()->open({}, internal::kChannelPipeBudget));
+  }
+
+  std::vector<std::unique_ptr<Link>> links_;
+};
+
 // Any world, with its pipes encrypted.
 template <typename World>
 class Secured : public World {
@@ -122,6 +147,8 @@ const std::vector<PipeKind>& pipe_kinds() {
       {"virtual", [] { return std::make_unique<Virtual>(kHomeNetwork); }},
       {"tcp", [] { return std::make_unique<Tcp>(); }},
       {"shm", [] { return std::make_unique<Shm>(); }},
+      {"carried_virtual", [] { return std::make_unique<Carried<Virtual>>(kHomeNetwork); }},
+      {"carried_tcp", [] { return std::make_unique<Carried<Tcp>>(); }},
       {"tls_virtual", [] { return std::make_unique<Secured<Virtual>>(kHomeNetwork); }},
       {"tls_tcp", [] { return std::make_unique<Secured<Tcp>>(); }},
       {"shaped_tls_tcp", [] { return std::make_unique<Shaped<Secured<Tcp>>>(); }},
