@@ -31,6 +31,8 @@ class Host::Core : public std::enable_shared_from_this<Core> {
   }
 
   const Identity& identity() const { return identity_; }
+  const HostOptions& options() const { return options_; }
+  const Doorkeeper& doorkeeper() const { return doorkeeper_; }
   const std::string& address() const { return listener_->address(); }
 
   void listen(const std::string& address, Doorkeeper doorkeeper) {
@@ -285,6 +287,8 @@ Host::Host(Clock& clock, Transport& transport, Identity identity, HostOptions op
 Host::~Host() { core_->close(); }
 
 const Identity& Host::identity() const { return core_->identity(); }
+const HostOptions& Host::options() const { return core_->options(); }
+const Doorkeeper& Host::doorkeeper() const { return core_->doorkeeper(); }
 void Host::listen(const std::string& address, Doorkeeper doorkeeper) { core_->listen(address, std::move(doorkeeper)); }
 const std::string& Host::address() const { return core_->address(); }
 Task<Meeting> Host::accept() { return Core::accept(core_); }

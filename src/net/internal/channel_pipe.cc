@@ -23,15 +23,24 @@ struct Outgoing {
 struct State {
   State(Clock& c, std::unique_ptr<Channel> ch) : clock(c), channel(std::move(ch)) {}
 
+  void check_open() const {
+    if (closed) throw LinkError(Failure::kClosed, "", "the connection was closed");
+  }
+
+  void end(const LinkError& why) {
+    if (!ended) ended = LinkError(why.failure(), "", why.text());  // whoever uses the pipe knows better who it is
+    changed.notify();
+  }
+
   ConstBytes unread() const { return arrived ? ConstBytes(arrived->payload).subspan(taken) : ConstBytes(); }
 
   Clock& clock;
   std::deque<Outgoing> out;  // goes before the channel, which must not touch it any more
   std::unique_ptr<Channel> channel;
   std::optional<Message> arrived;
-  std::size_t taken = 0;  // bytes of it
-  bool closed = false;    // by this end
-  bool ended = false;     // by the other
+  std::size_t taken = 0;           // bytes of it
+  bool closed = false;             // by this end
+  std::optional<LinkError> ended;  // by the other, or with the link
   Signal changed;
 };
 
@@ -48,9 +57,8 @@ Task<> pull(std::shared_ptr<State> state) {
         co_await std::move(wait);
       }
     }
-  } catch (const LinkError&) {
-    state->ended = true;
-    state->changed.notify();
+  } catch (const LinkError& error) {
+    state->end(error);
   }
 }
 
@@ -68,9 +76,8 @@ Task<> push(std::shared_ptr<State> state) {
       state->out.pop_front();
       state->changed.notify();
     }
-  } catch (const LinkError&) {
-    state->ended = true;
-    state->changed.notify();
+  } catch (const LinkError& error) {
+    state->end(error);
   }
   state->channel->close();
 }
@@ -86,7 +93,8 @@ class ChannelPipe final : public Pipe {
 
   std::size_t write(std::span<const ConstBytes> parts) override {
     State& s = *state_;
-    if (s.closed || s.ended) fail_closed();
+    s.check_open();
+    if (s.ended) throw LinkError(*s.ended);
     std::size_t total = 0;
     for (ConstBytes part : parts) {
       while (!part.empty() && s.out.size() < kWindow) {
@@ -120,9 +128,9 @@ class ChannelPipe final : public Pipe {
 
   ConstBytes view(std::size_t limit) override {
     const State& s = *state_;
-    if (s.closed) fail_closed();
+    s.check_open();
     const ConstBytes unread = s.unread();
-    if (unread.empty() && s.ended) fail_closed();
+    if (unread.empty() && s.ended) throw LinkError(*s.ended);
     return unread.first(std::min(limit, unread.size()));
   }
 
@@ -149,8 +157,6 @@ class ChannelPipe final : public Pipe {
   std::size_t piece() const override { return kPiece; }
 
  private:
-  [[noreturn]] static void fail_closed() { throw LinkError(Failure::kClosed, "", "the connection was closed"); }
-
   // Whoever does not read does not keep a closed pipe alive.
   static Task<> give_up(std::shared_ptr<State> state) {
     const Time limit = state->clock.now() + kLinger;
