@@ -27,6 +27,10 @@ class Clock {
 
   virtual Time now() const = 0;  // never goes back
 
+  // Seconds since 1970, as a calendar has them. May jump, and differ between computers: only for what people agree on,
+  // such as when a ticket expires.
+  virtual std::chrono::sys_seconds date() const = 0;
+
   Task<> sleep_until(Time when);
   Task<> sleep_for(Duration duration) { return sleep_until(now() + duration); }
 

@@ -36,6 +36,10 @@ class VirtualWorld {
    public:
     explicit VirtualClock(Executor executor) : Clock(std::move(executor)) {}
     Time now() const override { return now_; }
+    std::chrono::sys_seconds date() const override {
+      using namespace std::chrono;
+      return sys_days(2000y / January / 1) + floor<seconds>(now_.time_since_epoch());
+    }
     void next_due_changed() override {}
     using Clock::next_due;
     using Clock::ring_one;

@@ -37,6 +37,10 @@ Time WallClock::now() const {
   return Time(std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now() - start_));
 }
 
+std::chrono::sys_seconds WallClock::date() const {
+  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+}
+
 void WallClock::next_due_changed() {
   next_due() != kNever ? timer_->wait() : static_cast<void>(timer_->timer.cancel());
 }

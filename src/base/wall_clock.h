@@ -13,6 +13,7 @@ class WallClock final : public Clock {
   ~WallClock() override;
 
   Time now() const override;
+  std::chrono::sys_seconds date() const override;
 
  private:
   struct Timer;

@@ -61,6 +61,21 @@ class Host::Core : public std::enable_shared_from_this<Core> {
     co_return meeting;
   }
 
+  // A refusal is final: whoever refuses has the key of the ticket.
+  static Task<Meeting> dial_ticket(std::shared_ptr<Core> self, wire::Ticket ticket) {
+    std::optional<LinkError> failure;
+    for (const std::string& address : ticket.addresses) {
+      try {
+        auto dialling = dial(self, address, Fingerprint(ticket.fingerprint), ticket.secret);
+        co_return co_await std::move(dialling);
+      } catch (const LinkError& error) {
+        failure = error;
+      }
+      if (failure->failure() == Failure::kRefused) break;
+    }
+    throw LinkError(*failure);
+  }
+
   static Task<Meeting> dial(std::shared_ptr<Core> self, std::string address, std::optional<Fingerprint> key,
                             std::optional<TicketSecret> ticket) {
     try {
@@ -81,6 +96,10 @@ class Host::Core : public std::enable_shared_from_this<Core> {
   using PendingKey = std::pair<Fingerprint, wire::LinkToken>;
 
   void spawn(Task<> task) { boost::asio::co_spawn(clock_.executor(), std::move(task), boost::asio::detached); }
+
+  std::optional<TicketSecret> ticket_secret() const {
+    return options_.admission ? std::optional(options_.admission->secret) : std::nullopt;
+  }
 
   wire::Hello hello(const wire::LinkToken& link, std::uint32_t lane, std::uint32_t lanes) const {
     wire::Hello hello{.name = options_.name, .link = link, .lane = lane, .lanes = lanes, .host = host_id_};
@@ -163,10 +182,12 @@ class Host::Core : public std::enable_shared_from_this<Core> {
     const Time deadline = self->clock_.now() + self->options_.handshake;
     std::optional<LinkError> failure;
     std::string name = "somebody";
+    const std::string address = pipe->remote();
     try {
       auto introducing = internal::introduce_listener(self->clock_, pipe, self->identity_, self->options_.encrypt,
-                                                      self->hello({}, 0, 1), self->options_.ticket, deadline);
-      const Proved proved = co_await std::move(introducing);
+                                                      self->hello({}, 0, 1), self->ticket_secret(), deadline);
+      Proved proved = co_await std::move(introducing);
+      proved.guest.address = address;
       name = proved.guest.name;
       self->admit(proved);
       auto welcoming = self->welcome_guest(self, proved, pipe, deadline);
@@ -176,7 +197,7 @@ class Host::Core : public std::enable_shared_from_this<Core> {
     }
     --self->unproved_;
     if (!failure) co_return;
-    spdlog::warn("{} was not let in: {}", name, failure->text());
+    spdlog::warn("{}{}{} was not let in: {}", name, address.empty() ? "" : " at ", address, failure->text());
     if (pipe) {
       auto refusing = refuse(self->clock_, *pipe, *failure);
       co_await std::move(refusing);
@@ -199,6 +220,9 @@ class Host::Core : public std::enable_shared_from_this<Core> {
     if (closed_) throw LinkError(Failure::kRefused, "", "does not take part any more");
     if (proved.guest.key == identity_.fingerprint()) {
       throw LinkError(Failure::kRefused, "", "this peer's own key is used by another; every peer needs its own");
+    }
+    if (proved.guest.ticket && clock_.date() >= options_.admission->expires) {
+      throw LinkError(Failure::kRefused, "", "the ticket has expired; ask for a new one");
     }
     if (connected_.contains(proved.guest.key)) {
       throw LinkError(Failure::kRefused, "", "a peer with this key is connected already");
@@ -295,6 +319,7 @@ Task<Meeting> Host::accept() { return Core::accept(core_); }
 Task<Meeting> Host::dial(std::string address, std::optional<Fingerprint> key, std::optional<TicketSecret> ticket) {
   return Core::dial(core_, std::move(address), key, ticket);
 }
+Task<Meeting> Host::dial(wire::Ticket ticket) { return Core::dial_ticket(core_, std::move(ticket)); }
 void Host::close() { core_->close(); }
 
 }  // namespace rookery::net

@@ -11,14 +11,16 @@
 #include "net/line.h"
 #include "net/link.h"
 #include "net/transport.h"
+#include "wire/ticket.h"
 
 namespace rookery::net {
 
 // Who is at the other end, as far as it has been proved.
 struct Guest {
-  std::string name;     // what it calls itself
-  Fingerprint key;      // has proved to own it
-  bool ticket = false;  // has proved to know the ticket's secret
+  std::string name;       // what it calls itself
+  Fingerprint key;        // has proved to own it
+  bool ticket = false;    // has proved to know the ticket's secret
+  std::string address{};  // where it has dialled from, without a port; empty if the transport cannot tell
 };
 
 // Decides whether somebody who dials is let in. Throws LinkError with the reason to refuse; the guest is told.
@@ -26,6 +28,12 @@ using Doorkeeper = std::function<void(const Guest&)>;
 
 // The secret of a ticket. Whoever knows it proves so without saying it, and for one connection only.
 using TicketSecret = std::array<std::byte, 32>;
+
+// The ticket that this peer has given out.
+struct Admission {
+  TicketSecret secret{};
+  std::chrono::sys_seconds expires = std::chrono::sys_seconds::max();
+};
 
 struct HostOptions {
   std::string name;          // of this peer
@@ -37,7 +45,7 @@ struct HostOptions {
   Duration silence = std::chrono::seconds(10);
   Duration handshake = std::chrono::seconds(10);  // for all of it
   std::size_t unproved = 64;                      // connections at a time that have not proved anything yet
-  std::optional<TicketSecret> ticket{};           // whose knowledge guests may prove
+  std::optional<Admission> admission{};           // whose ticket guests may prove to have
 };
 
 struct Meeting {
@@ -70,6 +78,9 @@ class Host {
   // LinkError: unreachable, refused (with the reason it gave), or late.
   Task<Meeting> dial(std::string address, std::optional<Fingerprint> key,
                      std::optional<TicketSecret> ticket = std::nullopt);
+
+  // A link to whoever has given out the ticket, at the first of its addresses that answers.
+  Task<Meeting> dial(wire::Ticket ticket);
 
   void close();
 

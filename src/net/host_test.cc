@@ -143,7 +143,7 @@ TEST_P(HostTest, TicketsAreProvedWithoutBeingSaidAndWrongOnesRefused) {
   fill_with_secret(secret);
   fill_with_secret(other);
   HostOptions with_ticket = options("server");
-  with_ticket.ticket = secret;
+  with_ticket.admission = {.secret = secret};
   Host& server = add("server", with_ticket);
   Host& client = add("client");
   std::vector<bool> tickets;
@@ -161,6 +161,109 @@ TEST_P(HostTest, TicketsAreProvedWithoutBeingSaidAndWrongOnesRefused) {
   run(dial());
   EXPECT_THAT(tickets, ::testing::Each(true));
   EXPECT_EQ(tickets.size(), GetParam().lanes);
+}
+
+TEST_P(HostTest, ATicketIsOfUseUntilItExpires) {
+  HostOptions with_ticket = options("server");
+  wire::Ticket ticket{.addresses = {"elsewhere", "server"}};
+  fill_with_secret(ticket.secret);
+  const auto expires = world_.clock().date() + 60s;
+  with_ticket.admission = {.secret = ticket.secret, .expires = expires};
+  Host& server = add("server", with_ticket);
+  ticket.fingerprint = server.identity().fingerprint().bytes();
+  server.listen("server", [](const Guest& guest) { EXPECT_TRUE(guest.ticket); });
+  Host& client = add("client");
+  std::string failure = "none";
+  const auto dial = [&]() -> Task<> {
+    try {
+      auto dialling = client.dial(ticket);
+      meetings_.push_back(co_await std::move(dialling));
+    } catch (const LinkError& error) {
+      failure = error.what();
+    }
+  };
+  run(dial());  // the first address does not answer, the second does
+  EXPECT_EQ(failure, "none");
+  meetings_.clear();
+  run(world_.clock().sleep_for(61s));
+  run(dial());
+  EXPECT_EQ(failure, "server: the ticket has expired; ask for a new one");
+}
+
+// Whoever has listened to a peer that was let in, and says the same again, is not.
+TEST_P(HostTest, AReplayedHandshakeIsRefused) {
+  HostOptions with_ticket = options("server");
+  TicketSecret secret;
+  fill_with_secret(secret);
+  with_ticket.admission = {.secret = secret};
+  Host& server = add("server", with_ticket);
+  int admitted = 0;
+  server.listen("server", [&](const Guest& guest) { admitted += guest.ticket ? 1 : 0; });
+  HostOptions one_lane = options("client");
+  one_lane.lanes = 1;
+  Host& client = add("client", one_lane);
+
+  // Mallory sits between them and writes down what the client says.
+  const auto transport = network_.transport("mallory");
+  const auto listener = transport->listen("mallory");
+  wire::Bytes heard;
+  const auto forward = [](Pipe& from, Pipe& to, wire::Bytes* record) -> Task<> {
+    try {
+      for (;;) {
+        const ConstBytes next = from.view(1000);
+        if (record != nullptr) record->insert(record->end(), next.begin(), next.end());
+        if (!next.empty()) {
+          EXPECT_EQ(to.write(std::span(&next, 1)), next.size());
+          from.skip(next.size());
+        } else {
+          auto readable = from.readable();
+          co_await std::move(readable);
+        }
+      }
+    } catch (const LinkError&) {
+      from.close();
+      to.close();
+    }
+  };
+  const auto eavesdrop = [&]() -> Task<> {
+    auto accepting = listener->accept();
+    const auto from_client = co_await std::move(accepting);
+    auto dialling = transport->dial("server", world_.clock().now() + 1s);
+    const auto to_server = co_await std::move(dialling);
+    TaskGroup both(world_.executor());
+    both.spawn(forward(*from_client, *to_server, &heard));
+    both.spawn(forward(*to_server, *from_client, nullptr));
+    auto joined = both.join();
+    co_await std::move(joined);
+  };
+  const auto visit = [&]() -> Task<> {
+    auto dialling = client.dial("mallory", server.identity().fingerprint(), secret);
+    const Meeting meeting = co_await std::move(dialling);
+    meeting.link->close();
+  };
+  TaskGroup group(world_.executor());
+  group.spawn(eavesdrop());
+  group.spawn(visit());
+  run(group.join());
+  EXPECT_EQ(admitted, 1);
+  ASSERT_GT(heard.size(), 100u);
+
+  const auto replay = [&]() -> Task<> {
+    auto dialling = transport->dial("server", world_.clock().now() + 1s);
+    const auto pipe = co_await std::move(dialling);
+    const ConstBytes all = heard;
+    EXPECT_EQ(pipe->write(std::span(&all, 1)), all.size());
+    try {
+      for (;;) {
+        pipe->skip(pipe->view(1000).size());
+        auto readable = pipe->readable();
+        co_await std::move(readable);
+      }
+    } catch (const LinkError&) {
+    }
+  };
+  run(replay());
+  EXPECT_EQ(admitted, 1);
 }
 
 TEST_P(HostTest, ASecondLinkWithTheSameKeyIsRefusedWhileTheFirstLasts) {

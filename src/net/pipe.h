@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 
 #include "base/task.h"
 
@@ -44,6 +45,9 @@ class Pipe {
   virtual Task<> readable() = 0;  // until read() would give something
 
   virtual void close() = 0;  // may be called again
+
+  // Where the other end is, without a port, as far as the transport can tell; empty if it cannot.
+  virtual std::string remote() const { return {}; }
 
   // The size of a piece that suits the pipe: large enough to be efficient, small enough to stay in a cache.
   virtual std::size_t piece() const = 0;

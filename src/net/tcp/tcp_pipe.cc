@@ -33,11 +33,13 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 class TcpPipe final : public Pipe {
  public:
   explicit TcpPipe(asio::ip::tcp::socket socket) : socket_(std::move(socket)), buffer_(kPiece) {
-    socket_.non_blocking(true);
-    socket_.set_option(asio::ip::tcp::no_delay(true));
-    boost::system::error_code best_effort;
+    boost::system::error_code best_effort;  // if the other end has gone already, the first read tells
+    socket_.non_blocking(true, best_effort);
+    socket_.set_option(asio::ip::tcp::no_delay(true), best_effort);
     socket_.set_option(asio::socket_base::send_buffer_size(kSocketBuffer), best_effort);
     socket_.set_option(asio::socket_base::receive_buffer_size(kSocketBuffer), best_effort);
+    const auto endpoint = socket_.remote_endpoint(best_effort);
+    if (!best_effort) remote_ = endpoint.address().to_string();
   }
 
   std::size_t write(std::span<const ConstBytes> parts) override {
@@ -89,6 +91,7 @@ class TcpPipe final : public Pipe {
     socket_.close(ignored);
   }
 
+  std::string remote() const override { return remote_; }
   std::size_t piece() const override { return kPiece; }
 
  private:
@@ -120,6 +123,7 @@ class TcpPipe final : public Pipe {
   }
 
   asio::ip::tcp::socket socket_;
+  std::string remote_;
   std::vector<std::byte> buffer_;  // [begin_, end_) has arrived and was not read
   std::size_t begin_ = 0, end_ = 0;
 };

@@ -11,7 +11,8 @@ namespace rookery::net {
 // The network keeps an eye on its pipes, which belong to whoever uses them.
 class VirtualNetwork::TrackedPipe final : public Pipe {
  public:
-  explicit TrackedPipe(std::shared_ptr<MemoryPipe> pipe) : pipe_(std::move(pipe)) {}
+  TrackedPipe(std::shared_ptr<MemoryPipe> pipe, std::string remote)
+      : pipe_(std::move(pipe)), remote_(std::move(remote)) {}
   ~TrackedPipe() override { pipe_->close(); }
 
   std::size_t write(std::span<const ConstBytes> parts) override { return pipe_->write(parts); }
@@ -21,10 +22,12 @@ class VirtualNetwork::TrackedPipe final : public Pipe {
   void skip(std::size_t bytes) override { pipe_->skip(bytes); }
   Task<> readable() override { return pipe_->readable(); }
   void close() override { pipe_->close(); }
+  std::string remote() const override { return remote_; }
   std::size_t piece() const override { return pipe_->piece(); }
 
  private:
   std::shared_ptr<MemoryPipe> pipe_;
+  std::string remote_;
 };
 
 class VirtualNetwork::HostListener final : public Listener {
@@ -154,11 +157,11 @@ std::unique_ptr<Pipe> VirtualNetwork::connect(const std::string& from, const std
   auto [a, b] = make_memory_pipes(clock_, make_line(from, to), make_line(to, from));
   const std::shared_ptr<MemoryPipe> from_end = std::move(a), to_end = std::move(b);
   connections_.push_back({from, to, from_end, to_end});
-  if (!listener->second->deliver(std::make_unique<TrackedPipe>(to_end))) {
+  if (!listener->second->deliver(std::make_unique<TrackedPipe>(to_end, from))) {
     throw LinkError(Failure::kUnreachable, to, "has too many waiting already");
   }
   apply_cuts();
-  return std::make_unique<TrackedPipe>(from_end);
+  return std::make_unique<TrackedPipe>(from_end, to);
 }
 
 }  // namespace rookery::net
