@@ -24,6 +24,7 @@ void add_export(CLI::App& app, const Choose& choose);
 void add_generate(CLI::App& app, const Choose& choose);
 void add_data(CLI::App& app, const Choose& choose);
 void add_bench(CLI::App& app, const Choose& choose);
+void add_doctor(CLI::App& app, const Choose& choose);
 
 // The [run.toml] and --set options that several commands share.
 struct SettingsOptions {

@@ -17,6 +17,7 @@
 #include "base/real_world.h"
 #include "collective/pair_exchange.h"
 #include "collective/ring_all_reduce.h"
+#include "measure/stream.h"
 #include "net/host.h"
 #include "net/tcp/tcp_transport.h"
 
@@ -196,42 +197,14 @@ class Peer {
       co_await wait_for_all(barrier);
       const Time start = world_.clock().now();
       if (rank_ == 0) {
-        co_await send_all(*channel, bytes, piece);
+        co_await send_stream(*channel, bytes, piece);
       } else {
-        co_await receive_all(*channel, bytes, piece);
+        co_await receive_stream(*channel, bytes, piece);
       }
       if (i >= kWarmUp) seconds.push_back(std::chrono::duration<double>(world_.clock().now() - start).count());
     }
     report["seconds"] = seconds;
     report["latency"] = co_await ping_pong(*channel);
-  }
-
-  static Task<> send_all(net::Channel& channel, std::span<std::byte> bytes, std::size_t piece) {
-    std::deque<net::Send> sends;
-    for (std::size_t at = 0; at < bytes.size(); at += piece) {
-      sends.emplace_back().payload = bytes.subspan(at, std::min(piece, bytes.size() - at));
-      channel.post(sends.back());
-      if (sends.size() < kWindow) continue;
-      co_await sends.front().finish();
-      sends.pop_front();
-    }
-    for (net::Send& send : sends) co_await send.finish();
-    auto answer = channel.receive();
-    co_await std::move(answer);
-  }
-
-  static Task<> receive_all(net::Channel& channel, std::span<std::byte> bytes, std::size_t piece) {
-    std::deque<net::Receive> receives;
-    for (std::size_t at = 0; at < bytes.size(); at += piece) {
-      receives.emplace_back().into = bytes.subspan(at, std::min(piece, bytes.size() - at));
-      channel.post(receives.back());
-      if (receives.size() < kWindow) continue;
-      co_await receives.front().finish();
-      receives.pop_front();
-    }
-    for (net::Receive& receive : receives) co_await receive.finish();
-    auto answering = channel.send({});
-    co_await std::move(answering);
   }
 
   // The median of half a round trip.
@@ -261,8 +234,6 @@ class Peer {
     co_await descriptor.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                                    boost::asio::redirect_error(boost::asio::use_awaitable, error));
   }
-
-  static constexpr std::size_t kWindow = 64;  // messages on their way
 
   ControlSocket& control_;
   const BenchOptions& options_;

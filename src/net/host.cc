@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <list>
 #include <map>
 #include <set>
 
@@ -95,6 +96,21 @@ class Host::Core : public std::enable_shared_from_this<Core> {
   };
   using PendingKey = std::pair<Fingerprint, wire::LinkToken>;
 
+  // Somebody who has dialled, and has not proved anything yet. The pipe is the bare one, which lasts as long as that.
+  struct Unproved {
+    std::uint64_t number;
+    std::string address;
+    Pipe* pipe;
+  };
+
+  std::uint64_t add_unproved(Pipe& pipe) {
+    unproved_.push_back({++received_, pipe.remote(), &pipe});
+    return received_;
+  }
+  void remove_unproved(std::uint64_t number) {
+    std::erase_if(unproved_, [&](const Unproved& u) { return u.number == number; });
+  }
+
   void spawn(Task<> task) { boost::asio::co_spawn(clock_.executor(), std::move(task), boost::asio::detached); }
 
   std::optional<TicketSecret> ticket_secret() const {
@@ -165,10 +181,7 @@ class Host::Core : public std::enable_shared_from_this<Core> {
       while (!self->closed_) {
         auto accepting = self->listener_->accept();
         auto pipe = co_await std::move(accepting);
-        if (self->unproved_ >= self->options_.unproved) {
-          spdlog::warn("a connection was dropped: {} others have not said yet who they are", self->unproved_);
-          continue;
-        }
+        self->make_room(pipe->remote());
         self->spawn(receive(self, std::move(pipe)));
       }
     } catch (const LinkError& closed) {
@@ -176,9 +189,22 @@ class Host::Core : public std::enable_shared_from_this<Core> {
     }
   }
 
+  void make_room(const std::string& address) {
+    const auto close_oldest = [this](auto belongs) {
+      const auto oldest = std::ranges::find_if(unproved_, belongs);
+      if (oldest == unproved_.end()) return;
+      oldest->pipe->close();  // whoever serves it notices
+      unproved_.erase(oldest);
+    };
+    const auto from_there = [&](const Unproved& u) { return u.address == address; };
+    const auto count = static_cast<std::size_t>(std::ranges::count_if(unproved_, from_there));
+    if (count >= options_.unproved_by_address) close_oldest(from_there);
+    if (unproved_.size() >= options_.unproved) close_oldest([](const Unproved&) { return true; });
+  }
+
   // Everything that somebody who dials can do wrong ends here, with a line in the log.
   static Task<> receive(std::shared_ptr<Core> self, std::unique_ptr<Pipe> pipe) {
-    ++self->unproved_;
+    const std::uint64_t number = self->add_unproved(*pipe);
     const Time deadline = self->clock_.now() + self->options_.handshake;
     std::optional<LinkError> failure;
     std::string name = "somebody";
@@ -187,6 +213,7 @@ class Host::Core : public std::enable_shared_from_this<Core> {
       auto introducing = internal::introduce_listener(self->clock_, pipe, self->identity_, self->options_.encrypt,
                                                       self->hello({}, 0, 1), self->ticket_secret(), deadline);
       Proved proved = co_await std::move(introducing);
+      self->remove_unproved(number);
       proved.guest.address = address;
       name = proved.guest.name;
       self->admit(proved);
@@ -195,7 +222,7 @@ class Host::Core : public std::enable_shared_from_this<Core> {
     } catch (const LinkError& error) {
       failure = error;
     }
-    --self->unproved_;
+    self->remove_unproved(number);
     if (!failure) co_return;
     spdlog::warn("{}{}{} was not let in: {}", name, address.empty() ? "" : " at ", address, failure->text());
     if (pipe) {
@@ -298,7 +325,8 @@ class Host::Core : public std::enable_shared_from_this<Core> {
   std::unique_ptr<Listener> listener_;
   Doorkeeper doorkeeper_;
   bool closed_ = false;
-  std::size_t unproved_ = 0;
+  std::list<Unproved> unproved_;  // from the oldest on
+  std::uint64_t received_ = 0;    // connections so far
   std::uint64_t links_made_ = 0;
   std::map<PendingKey, Pending> pending_;
   std::set<Fingerprint> connected_;  // those who have dialled, while their links last

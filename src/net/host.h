@@ -44,8 +44,11 @@ struct HostOptions {
   Duration heartbeat = std::chrono::seconds(1);
   Duration silence = std::chrono::seconds(10);
   Duration handshake = std::chrono::seconds(10);  // for all of it
-  std::size_t unproved = 64;                      // connections at a time that have not proved anything yet
-  std::optional<Admission> admission{};           // whose ticket guests may prove to have
+  // Connections at a time that have not proved anything yet: all, and from one address. A newcomer takes the place of
+  // the oldest, so that those who say nothing keep nobody out.
+  std::size_t unproved = 64;
+  std::size_t unproved_by_address = 16;
+  std::optional<Admission> admission{};  // whose ticket guests may prove to have
 };
 
 struct Meeting {

@@ -335,25 +335,41 @@ TEST_P(HostTest, HostileInputIsRefusedAndServiceGoesOn) {
   EXPECT_LE(world_.clock().now(), Time(15s));
 }
 
-TEST_P(HostTest, ThoseWhoSayNothingAreLimitedInNumberAndTime) {
+// Whoever connects and says nothing is cut off after a while, or as soon as others need the place.
+TEST_P(HostTest, ThoseWhoSayNothingAreLimitedInNumberAndTimeAndKeepNobodyOut) {
   HostOptions few = options("server");
-  few.unproved = 5;
+  few.unproved = 8;
+  few.unproved_by_address = 5;
   Host& server = add("server", few);
   Host& client = add("client");
   server.listen("server", {});
-  const auto transport = network_.transport("mallory");
+  std::vector<std::unique_ptr<Transport>> transports;
   std::vector<std::unique_ptr<Pipe>> pipes;
-  const auto crowd = [&]() -> Task<> {
+  const auto open_pipes = [&] {
+    return std::ranges::count_if(pipes, [](const auto& pipe) {
+      try {
+        pipe->view(1);
+        return true;
+      } catch (const LinkError&) {
+        return false;
+      }
+    });
+  };
+  const auto crowd = [&](std::string from) -> Task<> {
+    transports.push_back(network_.transport(from));
     for (int i = 0; i < 20; ++i) {
-      auto dialling = transport->dial("server", world_.clock().now() + 1s);
+      auto dialling = transports.back()->dial("server", world_.clock().now() + 1s);
       pipes.push_back(co_await std::move(dialling));
     }
+    co_await world_.clock().sleep_for(100ms);
   };
-  run(crowd());
-  EXPECT_NE(failure_of(client).peer(), "nobody");  // full
-  world_.run(world_.clock().now() + 11s);
-  pipes.clear();
+  run(crowd("mallory"));
+  EXPECT_EQ(open_pipes(), 5);
+  run(crowd("trudy"));
+  EXPECT_EQ(open_pipes(), 8);
   expect_a_link(client, server);
+  run(world_.clock().sleep_for(11s));
+  EXPECT_EQ(open_pipes(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, HostTest,

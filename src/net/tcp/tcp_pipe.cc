@@ -28,6 +28,12 @@ constexpr std::size_t kReadAhead = 4096;  // asked for beside a small read, so t
   throw LinkError(Failure::kClosed, "", std::system_category().message(error));
 }
 
+// An IPv4 address that has come to a socket for both is one again.
+std::string text_of(const asio::ip::address& address) {
+  const bool mapped = address.is_v6() && address.to_v6().is_v4_mapped();
+  return mapped ? asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string() : address.to_string();
+}
+
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
 class TcpPipe final : public Pipe {
@@ -39,7 +45,7 @@ class TcpPipe final : public Pipe {
     socket_.set_option(asio::socket_base::send_buffer_size(kSocketBuffer), best_effort);
     socket_.set_option(asio::socket_base::receive_buffer_size(kSocketBuffer), best_effort);
     const auto endpoint = socket_.remote_endpoint(best_effort);
-    if (!best_effort) remote_ = endpoint.address().to_string();
+    if (!best_effort) remote_ = text_of(endpoint.address());
   }
 
   std::size_t write(std::span<const ConstBytes> parts) override {

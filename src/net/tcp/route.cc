@@ -1,0 +1,125 @@
+#include "net/tcp/route.h"
+
+#include <algorithm>
+#include <cstring>
+#include <ifaddrs.h>
+#include <memory>
+#include <net/if.h>
+
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ip/udp.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "net/error.h"
+
+namespace rookery::net {
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+
+struct LocalAddress {
+  std::string interface;
+  asio::ip::address address;
+};
+
+// Of all interfaces that are up.
+std::vector<LocalAddress> interfaces() {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(first, &::freeifaddrs);
+  std::vector<LocalAddress> found;
+  for (const ifaddrs* i = first; i != nullptr; i = i->ifa_next) {
+    if (i->ifa_addr == nullptr || (i->ifa_flags & IFF_UP) == 0) continue;
+    const auto family = i->ifa_addr->sa_family;
+    if (family == AF_INET) {
+      sockaddr_in in{};
+      std::memcpy(&in, i->ifa_addr, sizeof in);
+      found.push_back({i->ifa_name, asio::ip::address_v4(ntohl(in.sin_addr.s_addr))});
+    } else if (family == AF_INET6) {
+      sockaddr_in6 in{};
+      std::memcpy(&in, i->ifa_addr, sizeof in);
+      asio::ip::address_v6::bytes_type bytes;
+      std::memcpy(bytes.data(), &in.sin6_addr, bytes.size());
+      found.push_back({i->ifa_name, asio::ip::address_v6(bytes, in.sin6_scope_id)});
+    }
+  }
+  return found;
+}
+
+bool is_link_local(const asio::ip::address& address) {
+  return address.is_v6() ? address.to_v6().is_link_local() : (address.to_v4().to_uint() >> 16) == 0xa9fe;
+}
+
+}  // namespace
+
+Task<std::vector<std::string>> resolve(Clock& clock, HostPort name, Time deadline) {
+  asio::ip::tcp::resolver resolver(clock.executor());
+  bool late = false;
+  Alarm alarm(clock);
+  alarm.set(deadline, [&] {
+    late = true;
+    resolver.cancel();
+  });
+  error_code error;
+  const auto found =
+      co_await resolver.async_resolve(name.host, name.port, asio::redirect_error(asio::use_awaitable, error));
+  if (late) throw LinkError(Failure::kLate, name.host, "nobody says in time what address the name stands for");
+  if (error) throw LinkError(Failure::kUnreachable, name.host, error.message());
+  std::vector<std::string> addresses;
+  for (const auto& entry : found) {
+    std::string address = entry.endpoint().address().to_string();
+    if (std::ranges::find(addresses, address) == addresses.end()) addresses.push_back(std::move(address));
+  }
+  co_return addresses;
+}
+
+// A datagram socket that is connected, and never used, knows the way.
+Route route_to(const std::string& address) {
+  error_code error;
+  asio::io_context io;
+  const asio::ip::udp::endpoint there(asio::ip::make_address(address, error), 9);
+  asio::ip::udp::socket socket(io);
+  if (!error) socket.open(there.protocol(), error);
+  if (!error) socket.connect(there, error);
+  const auto here = error ? asio::ip::udp::endpoint() : socket.local_endpoint(error);
+  if (error) throw LinkError(Failure::kUnreachable, address, error.message());
+  const auto known = interfaces();
+  const auto own = std::ranges::find(known, here.address(), &LocalAddress::address);
+  return {.interface = own == known.end() ? "" : own->interface, .address = here.address().to_string()};
+}
+
+std::vector<std::string> local_addresses() {
+  std::vector<std::string> local, loopback;
+  for (const LocalAddress& own : interfaces()) {
+    if (is_link_local(own.address)) continue;
+    (own.address.is_loopback() ? loopback : local).push_back(own.address.to_string());
+  }
+  local.insert(local.end(), loopback.begin(), loopback.end());
+  return local;
+}
+
+bool is_loopback(const std::string& address) {
+  error_code error;
+  const auto parsed = asio::ip::make_address(address, error);
+  return !error && parsed.is_loopback();
+}
+
+bool is_private(const std::string& address) {
+  error_code error;
+  const auto parsed = asio::ip::make_address(address, error);
+  if (error) return false;
+  if (parsed.is_v6())
+    return parsed.is_loopback() || is_link_local(parsed) || (parsed.to_v6().to_bytes()[0] & 0xfe) == 0xfc;
+  const std::uint32_t bits = parsed.to_v4().to_uint();
+  return parsed.is_loopback() || is_link_local(parsed) || (bits >> 24) == 10 || (bits >> 20) == 0xac1 ||
+         (bits >> 16) == 0xc0a8 || (bits >> 22) == 0x191;  // 10/8, 172.16/12, 192.168/16, 100.64/10
+}
+
+std::string join_host_port(const std::string& host, unsigned port) {
+  return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
+}
+
+}  // namespace rookery::net
