@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Whole processes, as a user would run them: process_test.py BUILD_DIRECTORY"""
 
+import ctypes
 import json
 import os
 import pathlib
+import random
 import resource
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -17,6 +20,38 @@ BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 TINY = ["model.layers=1", "model.width=32", "model.heads=2", "model.context=32", "train.batch=4", "train.threads=1",
         "train.eval_batches=1"]
 TIMEOUT = 120
+
+
+def connections_of(pid):
+    """Duplicates of the TCP connections that another process has."""
+    established = {fields[9] for table in ("tcp", "tcp6")
+                   for fields in map(str.split, pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:])
+                   if fields[3] == "01"}
+    descriptor = os.pidfd_open(pid)
+    for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            target = os.readlink(entry)
+        except FileNotFoundError:
+            continue
+        if not target.startswith("socket:[") or target[8:-1] not in established:
+            continue
+        duplicate = ctypes.CDLL(None, use_errno=True).syscall(438, descriptor, int(entry.name), 0)  # pidfd_getfd
+        if duplicate < 0:
+            raise OSError(ctypes.get_errno(), "pidfd_getfd")
+        yield socket.socket(fileno=duplicate)
+    os.close(descriptor)
+
+
+def cut_off(pid):
+    """Nothing that is sent to this process over TCP arrives any more, as if its cable had been pulled."""
+    drop_all = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # a packet filter: return 0
+    program = struct.pack("HP", 1, ctypes.addressof(drop_all))
+    found = 0
+    for connection in connections_of(pid):
+        with connection:
+            connection.setsockopt(socket.SOL_SOCKET, 26, program)  # SO_ATTACH_FILTER
+            found += 1
+    assert found > 0
 
 
 class ProcessTest(unittest.TestCase):
@@ -270,6 +305,105 @@ class BenchTest(ProcessTest):
                 lines = [line for line in said if line.startswith(survivor)]
                 self.assertEqual(len(lines), 1, said)
                 self.assertIn("p2: the connection was", lines[0])
+
+
+    def test_a_peer_that_is_cut_off_is_named_by_all_others(self):
+        said = self.fail_one(cut_off, "tcp")
+        for survivor in ("p0", "p1", "p3"):
+            lines = [line for line in said if line.startswith(survivor)]
+            self.assertEqual(len(lines), 1, said)
+            self.assertIn("p2: silent for", lines[0])
+
+
+class DoctorTest(ProcessTest):
+    """A process that listens on a real port, and what can come from there."""
+
+    def setUp(self):
+        super().setUp()
+        self.log = open(self.folder / "log", "w+", encoding="utf-8")
+        self.practice = subprocess.Popen([BUILD / "rookery", "doctor", "--listen", "127.0.0.1:0", "--for", "5min", "--json"],
+                                         cwd=self.folder, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        printed = json.loads(self.practice.stdout.readline())
+        self.ticket = printed["ticket"]
+        self.address = ("127.0.0.1", int(printed["addresses"][0].rsplit(":", 1)[1]))
+
+    def tearDown(self):
+        self.practice.kill()
+        self.practice.communicate()
+        self.log.close()
+        super().tearDown()
+
+    def consult(self, *arguments):
+        result = self.run_program("doctor", self.ticket, "--json", *arguments)
+        return result.returncode, json.loads(result.stdout.splitlines()[-1])
+
+    def logged(self):
+        return (self.folder / "log").read_text()
+
+    def resident_mib(self):
+        status = pathlib.Path(f"/proc/{self.practice.pid}/status").read_text()
+        return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
+
+    def assert_service_goes_on(self):
+        code, report = self.consult()
+        self.assertEqual((code, report["way"]), (0, "direct"), report)
+
+    def test_finds_everything(self):
+        code, report = self.consult()
+        self.assertEqual(code, 0)
+        topics = [finding["topic"] for finding in report["findings"]]
+        self.assertEqual(topics, ["ticket", "interface", "port", "trust", "clock", "latency", "bandwidth", "reachable",
+                                  "relay"])
+        self.assertGreater(report["upload_bits_per_second"], 1e6)
+        self.assertEqual(report["way"], "direct")
+
+    def test_without_the_other_end(self):
+        self.practice.kill()
+        self.practice.wait()
+        code, report = self.consult("--patience", "1s")
+        self.assertEqual((code, report["verdict"], report["way"]), (1, "BAD", None))
+        self.assertIn("nothing listens there", report["findings"][-1]["advice"])
+
+    def test_a_frozen_other_end(self):
+        os.kill(self.practice.pid, signal.SIGSTOP)
+        code, report = self.consult("--patience", "1s")
+        self.assertEqual((code, report["findings"][-1]["topic"]), (1, "trust"))
+
+    def test_wrong_tickets(self):
+        middle = len(self.ticket) // 2
+        for ticket, fragment in (("hello", "starts with"), (self.ticket[:-5], "damaged"),
+                                 (self.ticket[:middle] + "AAAA" + self.ticket[middle + 4:], "damaged")):
+            self.assert_wrong_input(self.run_program("doctor", ticket), fragment)
+        self.assert_wrong_input(self.run_program("doctor"), "--listen")
+        self.assert_wrong_input(self.run_program("doctor", "--listen", "nowhere"), "nowhere")
+
+    # What a stranger says inside TLS is tried in host_test; here it is what arrives on the port.
+    def test_hostile_input_is_refused_and_the_service_goes_on(self):
+        self.assert_service_goes_on()
+        before = self.resident_mib()
+        noise = random.Random(1)
+        client_hello = bytes([0x16, 3, 1])  # how TLS begins; what follows is a length
+        attacks = [b"", noise.randbytes(1), noise.randbytes(500), noise.randbytes(1 << 20), b"GET / HTTP/1.1\r\n\r\n",
+                   client_hello + b"\xff\xff" + noise.randbytes(1 << 16), client_hello + b"\x00\x05" + b"\x01",
+                   b"ROOK\x00\x00\x01\x00" + b"\xff\xff\xff\xff", b"\0" * (1 << 20)]
+        for attack in attacks * 20:
+            with socket.create_connection(self.address) as connection:
+                try:
+                    connection.sendall(attack)
+                except (BrokenPipeError, ConnectionResetError):
+                    pass  # it has had enough
+        self.assert_service_goes_on()
+        loris = []
+        for _ in range(300):  # they say nothing, or begin to and stop
+            loris.append(socket.create_connection(self.address))
+            if len(loris) % 2 == 0:
+                loris[-1].sendall(client_hello)
+        self.assert_service_goes_on()
+        self.assertLess(self.resident_mib() - before, 64)
+        for connection in loris:
+            connection.close()
+        self.assertIn("was not let in", self.logged())
+        self.assertIsNone(self.practice.poll())
 
 
 class CommandTest(ProcessTest):
