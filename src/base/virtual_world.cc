@@ -16,7 +16,7 @@ VirtualWorld::~VirtualWorld() {
 
 void VirtualWorld::settle() {
   io_->restart();
-  io_->poll();
+  remember(io_->poll());
 }
 
 bool VirtualWorld::advance(Time limit) {
@@ -25,8 +25,14 @@ bool VirtualWorld::advance(Time limit) {
   clock_.now_ = std::max(clock_.now_, next);
   clock_.ring_one(clock_.now_);
   ++events_;
+  remember(static_cast<std::uint64_t>(clock_.now_.time_since_epoch().count()));
   settle();
   return true;
+}
+
+void VirtualWorld::remember(std::uint64_t what) {
+  constexpr std::uint64_t kPrime = 0x100000001b3;  // FNV-1a, by words
+  trace_ = (trace_ ^ what) * kPrime;
 }
 
 bool VirtualWorld::run(Time limit) {

@@ -28,8 +28,10 @@ class VirtualWorld {
   // Error if the world comes to rest (or reaches the limit) before: somebody waits for what never comes.
   void run(Task<> task, Time limit = kNever);
 
-  // How many alarms have rung: a measure of what went on, and equal for equal runs.
+  // How many alarms have rung, and a digest of what went on: when each rang, and how many steps followed. Equal for
+  // equal runs, and hardly ever for others.
   std::uint64_t events() const { return events_; }
+  std::uint64_t trace() const { return trace_; }
 
  private:
   class VirtualClock final : public Clock {
@@ -50,9 +52,12 @@ class VirtualWorld {
   void settle();             // does what can be done now
   bool advance(Time limit);  // rings the next alarm, and settles; false if there is none by `limit`
 
+  void remember(std::uint64_t what);  // in the trace
+
   std::unique_ptr<boost::asio::io_context> io_;
   VirtualClock clock_;
   std::uint64_t events_ = 0;
+  std::uint64_t trace_ = 0;
 };
 
 }  // namespace rookery

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <string>
 
 #include "base/error.h"
@@ -218,6 +219,29 @@ void add_floats(const float* more, float* values, std::size_t size) {
                             HWY_ATTR { store(hn::Add(load(more + i, n), load(values + i, n)), values + i, n); });
 }
 
+using Terms = std::span<const std::span<const float>>;
+
+void sum_weighted(Terms terms, const float* weights, float* values, std::size_t size) {
+  for_each_vector(size, [&](std::size_t i, std::size_t n) HWY_ATTR {
+    Vec sum = hn::Mul(hn::Set(Floats(), weights[0]), load(terms[0].data() + i, n));
+    for (std::size_t k = 1; k < terms.size(); ++k) {
+      sum = hn::Add(sum, hn::Mul(hn::Set(Floats(), weights[k]), load(terms[k].data() + i, n)));
+    }
+    store(sum, values + i, n);
+  });
+}
+
+void sum_differences(Terms others, const float* weights, const float* own, float* values, std::size_t size) {
+  for_each_vector(size, [&](std::size_t i, std::size_t n) HWY_ATTR {
+    const Vec mine = load(own + i, n);
+    Vec sum = hn::Zero(Floats());
+    for (std::size_t k = 0; k < others.size(); ++k) {
+      sum = hn::Add(sum, hn::Mul(hn::Set(Floats(), weights[k]), hn::Sub(load(others[k].data() + i, n), mine)));
+    }
+    store(hn::Add(load(values + i, n), sum), values + i, n);
+  });
+}
+
 }  // namespace rookery::collective::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -235,6 +259,8 @@ HWY_EXPORT(decode_add_int8);
 HWY_EXPORT(stream_floats);
 HWY_EXPORT(scale_floats);
 HWY_EXPORT(add_floats);
+HWY_EXPORT(sum_weighted);
+HWY_EXPORT(sum_differences);
 
 constexpr std::size_t kBlockBytes = sizeof(float) + kInt8Block;
 
@@ -340,6 +366,20 @@ void decode_add(Codec codec, std::span<const std::byte> bytes, float factor, std
 
 void scale(float factor, std::span<float> values) {
   if (factor != 1) HWY_DYNAMIC_DISPATCH(scale_floats)(factor, values.data(), values.size());
+}
+
+void weighted_sum(std::span<const std::span<const float>> terms, std::span<const float> weights,
+                  std::span<float> values) {
+  ROOKERY_CHECK(!terms.empty() && terms.size() == weights.size());
+  for (const auto& term : terms) ROOKERY_CHECK(term.size() == values.size());
+  HWY_DYNAMIC_DISPATCH(sum_weighted)(terms, weights.data(), values.data(), values.size());
+}
+
+void add_differences(std::span<const std::span<const float>> others, std::span<const float> weights,
+                     std::span<const float> own, std::span<float> values) {
+  ROOKERY_CHECK(others.size() == weights.size() && own.size() == values.size());
+  for (const auto& other : others) ROOKERY_CHECK(other.size() == values.size());
+  HWY_DYNAMIC_DISPATCH(sum_differences)(others, weights.data(), own.data(), values.data(), values.size());
 }
 
 void add(std::span<const float> more, std::span<float> values) {

@@ -48,6 +48,15 @@ void decode_add(Codec codec, std::span<const std::byte> bytes, float factor, std
 // values *= factor
 void scale(float factor, std::span<float> values);
 
+// values = the sum of weights[k] * terms[k], in this order, each product and each sum rounded: the same bits on every
+// machine. A term may be the values themselves.
+void weighted_sum(std::span<const std::span<const float>> terms, std::span<const float> weights,
+                  std::span<float> values);
+
+// values += the sum of weights[k] * (others[k] - own), likewise
+void add_differences(std::span<const std::span<const float>> others, std::span<const float> weights,
+                     std::span<const float> own, std::span<float> values);
+
 // values += more
 void add(std::span<const float> more, std::span<float> values);
 

@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "base/real_world.h"
-#include "collective/pair_exchange.h"
+#include "collective/group_exchange.h"
 #include "collective/ring_all_reduce.h"
 #include "measure/stream.h"
 #include "net/host.h"
@@ -144,9 +144,9 @@ class Peer {
   // Ranks 0 and 1, 2 and 3, …
   Task<> exchange(RingAllReduce& barrier, json& report) {
     net::Link& link = rank_ % 2 == 0 ? next() : previous();
-    collective::PairExchange pair(world_.clock(), link, kExchange,
-                                  {.codec = options_.codec, .stall = 3 * options_.deadline});
-    const auto operation = [&](std::span<float> values) { return pair.run(values, {}); };
+    collective::GroupExchange pair(world_.clock(), {&link}, rank_ % 2, kExchange,
+                                   {.codec = options_.codec, .stall = 3 * options_.deadline});
+    const auto operation = [&](std::span<float> values) { return pair.run(values, {0.5f, 0.5f}); };
     const std::vector<std::size_t> both = {rank_ / 2 * 2, rank_ / 2 * 2 + 1};
     co_await repeat(operation, barrier, both, 0.5, report);
   }
