@@ -12,6 +12,7 @@
 #include "base/real_world.h"
 #include "cli/commands.h"
 #include "net/tcp/tcp_transport.h"
+#include "wire/ticket.h"
 
 namespace rookery::cli {
 namespace {
