@@ -66,6 +66,41 @@ CONTENDERS = {
 RATIOS = [("shm", "Gloo"), ("shm", "MPI"), ("tcp", "Gloo"), ("tcp", "MPI tcp"), ("tcp", "raw")]
 
 
+# What Rookery's own options cost or gain: (what, arguments, index of the row to compare with).
+OPTIONS = [
+    ("plain TCP", ["--transport", "tcp"], None),
+    ("striped over 3 sockets", ["--transport", "tcp", "--lanes", 3], 0),
+    ("TLS", ["--tls"], 0),
+    ("TLS, striped over 3 sockets", ["--tls", "--lanes", 3], 0),
+    ("shared memory, bf16", ["--transport", "shm", "--codec", "bf16"], None),
+    ("200 Mbit/s and 40 ms", ["--bandwidth", "200mbit", "--latency", "40ms", "--iterations", 3], None),
+    ("100 Mbit/s, 16 MiB", ["--bandwidth", "100mbit", "--size", "16MiB", "--iterations", 3], None),
+    ("100 Mbit/s, 16 MiB, int8", ["--bandwidth", "100mbit", "--size", "16MiB", "--codec", "int8", "--iterations", 3], 6),
+]
+
+
+def options_table(repetitions):
+    print("\nRookery's options: 64 MiB between two peers unless said otherwise, medians (lowest–highest)\n\n"
+          "| | options of `bench allreduce` | time, ms | GB/s | of the line | against |\n|---|---|---|---|---|---|", flush=True)
+    runs = [[output([BUILD / "rookery", "bench", "allreduce", "--json", *arguments]) for _, arguments, _ in OPTIONS]
+            for _ in range(repetitions)]
+
+    def spread(values, digits):
+        return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f}–{max(values):.{digits}f})"
+
+    for i, (what, arguments, base) in enumerate(OPTIONS):
+        rows = [run[i] for run in runs]
+        seconds = [row["seconds"]["median"] for row in rows]
+        share = "–" if rows[0]["limit_share"] is None else spread([100 * row["limit_share"] for row in rows], 0) + " %"
+        against = "–"
+        if base is not None:
+            against = spread([run[base]["seconds"]["median"] / run[i]["seconds"]["median"] for run in runs], 2)
+            against += f" times as fast as {OPTIONS[base][0]}"
+        rate = statistics.median(row["algorithm_bytes_per_second"] for row in rows) / 1e9
+        print(f"| {what} | `{' '.join(map(str, arguments))}` | {spread([1e3 * s for s in seconds], 0)} | {rate:.2f} | {share} "
+              f"| {against} |", flush=True)
+
+
 def figure(size, seconds):
     if seconds is None:
         return "–"
@@ -85,7 +120,10 @@ def main():
     parser.add_argument("--peers", nargs="*", type=int, default=[2, 4])
     parser.add_argument("--sizes", nargs="*", default=["1KiB", "64KiB", "1MiB", "64MiB", "256MiB"])
     parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--options-only", action="store_true", help="only the table of Rookery's own options")
     args = parser.parse_args()
+    if args.options_only:
+        return options_table(args.repetitions)
     print("GB/s, or time for small sizes; then how many times faster Rookery is: "
           f"median (lowest–highest) of {args.repetitions} interleaved repetitions\n")
     heading = [*CONTENDERS, *(f"{a} / {b}" for a, b in RATIOS)]
@@ -100,6 +138,7 @@ def main():
                        for name in CONTENDERS}
             cells = [figure(size, medians[name]) for name in CONTENDERS] + [ratio(runs, a, b) for a, b in RATIOS]
             print(f"| {text} | {peers} | " + " | ".join(cells) + " |", flush=True)
+    return options_table(args.repetitions)
 
 
 if __name__ == "__main__":
