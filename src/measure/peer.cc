@@ -4,6 +4,7 @@
 #include <cmath>
 #include <deque>
 #include <numeric>
+#include <optional>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -159,16 +160,29 @@ class Peer {
     Floats memory(count);
     const std::span<float> values = memory.values();
     std::vector<double> seconds;
-    for (std::size_t i = 0; i < kWarmUp + options_.iterations; ++i) {
-      for (std::size_t k = 0; k < count; ++k) values[k] = contribution(rank_, k);
-      co_await wait_for_all(barrier);
-      const Time start = world_.clock().now();
-      auto running = operation(values);
-      co_await std::move(running);
-      if (i >= kWarmUp) seconds.push_back(std::chrono::duration<double>(world_.clock().now() - start).count());
-      check(values, members, weight);
+    std::optional<net::LinkError> failure;
+    try {
+      for (std::size_t i = 0; i < kWarmUp + options_.iterations; ++i) {
+        for (std::size_t k = 0; k < count; ++k) values[k] = contribution(rank_, k);
+        co_await wait_for_all(barrier);
+        const Time start = world_.clock().now();
+        auto running = operation(values);
+        co_await std::move(running);
+        if (i >= kWarmUp) seconds.push_back(std::chrono::duration<double>(world_.clock().now() - start).count());
+        check(values, members, weight);
+      }
+    } catch (const net::LinkError& error) {
+      failure = error;
     }
+    if (failure) give_up(*failure);
     report["seconds"] = seconds;
+  }
+
+  // Others may wait for this peer in another operation than the one that has failed: they learn the reason, too.
+  [[noreturn]] void give_up(const net::LinkError& why) {
+    next().close(why);
+    previous().close(why);
+    throw net::LinkError(why);
   }
 
   // Small whole numbers, so that their sums are exact.
