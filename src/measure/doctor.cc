@@ -263,6 +263,10 @@ Task<Examination> examine(Clock& clock, net::Transport& transport, wire::Ticket 
 
 Task<> answer_doctors(Clock& clock, net::Transport& transport, Practice practice,
                       std::function<void(const wire::Ticket&)> ready) {
+  for (const std::string& address : practice.advertise) net::parse_host_port(address);
+  if (practice.advertise.size() > wire::kMaxAddresses) {
+    throw InputError("a ticket has room for {} addresses, not for {}", wire::kMaxAddresses, practice.advertise.size());
+  }
   wire::Ticket ticket;
   net::fill_with_secret(ticket.secret);
   const auto expires = clock.date() + std::chrono::ceil<std::chrono::seconds>(practice.open);

@@ -53,7 +53,7 @@ struct Practice {
   Duration open = std::chrono::hours(1);
 };
 
-// `ready` gets the ticket. Throws InputError if the address cannot be used.
+// `ready` gets the ticket. Throws InputError if an address is none, or cannot be used.
 Task<> answer_doctors(Clock& clock, net::Transport& transport, Practice practice,
                       std::function<void(const wire::Ticket&)> ready);
 
