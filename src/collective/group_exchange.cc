@@ -41,7 +41,10 @@ class GroupExchange::Run {
         co_await slot.others[k].receive.finish();
         if (chunk > 0 || k + 1 == slot.others.size()) moved();
       }
-      for (Exchanged& other : slot.others) co_await other.send.finish();
+      for (std::size_t k = 0; k < slot.others.size(); ++k) {
+        waiting_for_ = k;
+        co_await slot.others[k].send.finish();
+      }
       mix(slot, chunk);
       if ((chunk + slots_.size()) * chunk_ < values_.size()) start(chunk + slots_.size());
     }

@@ -84,13 +84,13 @@ class Doctor {
     if (numeric.front() != parts.host) {
       add("name", Verdict::kGood, fmt::format("{} is {}", parts.host, fmt::join(numeric, ", ")));
     }
-    look_at_interface(numeric.front());
+    const std::string own = look_at_interface(numeric.front());
     const Time start = clock_.now();
     try {
       auto dialling = transport_.dial(address, start + options_.patience);
       const auto pipe = co_await std::move(dialling);
       add("port", Verdict::kGood, fmt::format("{} answers in {}", address, format_duration(clock_.now() - start)));
-      answering_.push_back(address);
+      answering_.push_back({.address = address, .own = own});
     } catch (const LinkError& error) {
       const bool refused = error.text().find("refused") != std::string_view::npos;
       add("port", Verdict::kBad, fmt::format("{}: {}", address, error.text()),
@@ -101,10 +101,10 @@ class Doctor {
     }
   }
 
-  void look_at_interface(const std::string& there) {
+  // Returns this computer's own address on that way, if there is one.
+  std::string look_at_interface(const std::string& there) {
     try {
       const net::Route route = net::route_to(there);
-      own_address_ = route.address;
       const std::string interface = route.interface.empty() ? "an unknown interface" : route.interface;
       const std::string text = fmt::format("{} is reached over {}, from {}", there, interface, route.address);
       if (net::is_loopback(there)) {
@@ -113,9 +113,11 @@ class Doctor {
       } else {
         add("interface", Verdict::kGood, text);
       }
+      return route.address;
     } catch (const LinkError& error) {
       add("interface", Verdict::kBad, fmt::format("there is no way to {}: {}", there, error.text()),
           "connect this computer to a network");
+      return "";
     }
   }
 
@@ -128,21 +130,25 @@ class Doctor {
   }
 
   Task<> look_at_link() {
-    ticket_.addresses = answering_;
     net::Host host(clock_, transport_, net::Identity::generate(), host_options(options_.name));
     net::Meeting meeting;
-    try {
-      auto dialling = host.dial(ticket_);
-      meeting = co_await std::move(dialling);
-      add("trust", Verdict::kGood,
-          fmt::format("{} has the key of the ticket ({}…), and lets this computer in", meeting.other.name,
-                      meeting.other.key.shortened()));
-    } catch (const LinkError& error) {
-      add("trust", Verdict::kBad, error.what(),
-          error.failure() == Failure::kRefused ? "ask for a new ticket"
-                                               : "check that it is Rookery that answers there");
-      co_return;
+    for (const Answering& answering : answering_) {
+      try {
+        auto dialling = host.dial(answering.address, net::Fingerprint(ticket_.fingerprint), ticket_.secret);
+        meeting = co_await std::move(dialling);
+        add("trust", Verdict::kGood,
+            fmt::format("{} has the key of the ticket ({}…), and lets this computer in", meeting.other.name,
+                        meeting.other.key.shortened()));
+        own_address_ = answering.own;
+        ticket_.addresses = {answering.address};
+        break;
+      } catch (const LinkError& error) {
+        add("trust", Verdict::kBad, error.what(),
+            error.failure() == Failure::kRefused ? "ask for a new ticket"
+                                                 : "check that it is Rookery that answers there");
+      }
     }
+    if (!meeting.link) co_return;
     try {
       Prober prober(clock_, *meeting.link, 4 * options_.patience);
       auto asking = ask(prober, meeting.other.name);
@@ -184,8 +190,15 @@ class Doctor {
 
   Task<> look_at_reachability(Prober& prober, net::Host& host) {
     const std::string any = own_address_.find(':') == std::string::npos ? "0.0.0.0" : "::";
-    host.listen(options_.listen.empty() ? net::join_host_port(any, options_.port) : options_.listen,
-                [](const net::Guest&) {});
+    try {
+      host.listen(options_.listen.empty() ? net::join_host_port(any, options_.port) : options_.listen,
+                  [](const net::Guest&) {});
+    } catch (const InputError& error) {
+      result_.way = net::Way::kReverse;
+      add("reachable", Verdict::kDoubtful, fmt::format("{}: this computer dials others instead", error.what()),
+          "choose another --port to be dialled at");
+      co_return;
+    }
     const auto port = static_cast<unsigned>(std::stoul(net::parse_host_port(host.address()).port));
     auto asking = prober.dial_back(port);
     const std::optional<std::string> failure = co_await std::move(asking);
@@ -209,7 +222,7 @@ class Doctor {
       net::Host second(clock_, transport_, net::Identity::generate(), host_options(options_.name + "-2"));
       auto dialling = second.dial(ticket_);
       net::Meeting other = co_await std::move(dialling);
-      net::Connector here(clock_, host, {}), there(clock_, second, {});
+      net::Connector here(clock_, host, {}, {}), there(clock_, second, {}, {});
       here.use_relay(std::move(meeting.link));
       there.use_relay(std::move(other.link));
       auto connecting = there.connect({.name = options_.name, .fingerprint = host.identity().fingerprint().bytes()});
@@ -228,8 +241,12 @@ class Doctor {
   DoctorOptions options_;
   std::function<void(const Finding&)> tell_;
   Examination result_;
-  std::vector<std::string> answering_;  // addresses whose port is open
-  std::string own_address_;
+  struct Answering {
+    std::string address;
+    std::string own;  // this computer's, on the way there
+  };
+  std::vector<Answering> answering_;  // addresses whose port is open
+  std::string own_address_;           // on the way that is used
 };
 
 std::vector<std::string> advertised(const std::string& listening) {

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -18,8 +19,12 @@ std::string_view name_of(Way way) {
 // Lives until its loops have ended, which they do with their hosts.
 class Connector::Core : public std::enable_shared_from_this<Core> {
  public:
-  Core(Clock& clock, Host& host, std::vector<std::string> own_addresses)
-      : clock_(clock), host_(host), own_addresses_(std::move(own_addresses)), patience_(host.options().handshake) {}
+  Core(Clock& clock, Host& host, std::vector<std::string> own_addresses, Doorkeeper doorkeeper)
+      : clock_(clock),
+        host_(host),
+        own_addresses_(std::move(own_addresses)),
+        doorkeeper_(std::move(doorkeeper)),
+        patience_(host.options().handshake) {}
 
   void start() { spawn(gather(shared_from_this(), host_.accept(), &host_, Way::kDirect)); }
 
@@ -30,16 +35,17 @@ class Connector::Core : public std::enable_shared_from_this<Core> {
     options.lanes = 1;
     const std::weak_ptr<Core> weak = weak_from_this();
     guest_ = std::make_unique<RelayGuest>(clock_, std::move(relay), [weak](const wire::Contact& contact) {
-      if (const auto self = weak.lock()) self->spawn(dial_back(self, contact));
+      if (const auto self = weak.lock()) self->please_dial(contact);
     });
     relayed_ = std::make_unique<Host>(clock_, guest_->transport(), host_.identity(), std::move(options));
-    relayed_->listen("relay", host_.doorkeeper());
+    relayed_->listen("relay", doorkeeper_);
     spawn(gather(shared_from_this(), relayed_->accept(), relayed_.get(), Way::kRelay));
   }
 
   void close() {
     closed_ = true;
-    if (relayed_) relayed_->close();
+    waiting_.clear();
+    relayed_.reset();
     guest_.reset();
     arrived_.notify();
   }
@@ -52,6 +58,7 @@ class Connector::Core : public std::enable_shared_from_this<Core> {
       tried += fmt::format("{}{} ({})", tried.empty() ? "" : "; ", what, of_link ? of_link->text() : error.what());
     };
     for (const std::string& address : other.addresses) {
+      if (self->closed_) break;
       try {
         auto dialling = self->host_.dial(address, key);
         Meeting meeting = co_await std::move(dialling);
@@ -61,7 +68,7 @@ class Connector::Core : public std::enable_shared_from_this<Core> {
       }
     }
     if (other.addresses.empty()) tried = "it has no address";
-    if (self->guest_ && !self->own_addresses_.empty()) {
+    if (self->guest_ && !self->closed_ && !self->own_addresses_.empty()) {
       try {
         auto waiting = be_dialled(self, key);
         co_return co_await std::move(waiting);
@@ -93,6 +100,8 @@ class Connector::Core : public std::enable_shared_from_this<Core> {
   }
 
  private:
+  static constexpr std::size_t kMaxDialBacks = 8;
+
   void spawn(Task<> task) { boost::asio::co_spawn(clock_.executor(), std::move(task), boost::asio::detached); }
 
   // What arrives at a host goes to whoever has asked to be dialled by that peer, or else to accept().
@@ -122,13 +131,10 @@ class Connector::Core : public std::enable_shared_from_this<Core> {
     const bool alone = self->expected_.try_emplace(key).second;
     ROOKERY_CHECK(alone);
     auto answer = std::make_shared<std::optional<LinkError>>();
-    self->spawn(ask(self, key, answer));
-    for (;;) {
-      auto& arrived = self->expected_.at(key);
-      if (arrived || *answer || self->ended_ || self->closed_) break;
+    self->spawn(ask(self, key, answer, deadline));
+    for (bool in_time = true; in_time && !self->ended_ && !self->closed_ && !*answer && !self->expected_.at(key);) {
       auto wait = self->arrived_.wait_until(self->clock_, deadline);
-      const bool in_time = co_await std::move(wait);
-      if (!in_time) break;
+      in_time = co_await std::move(wait);
     }
     std::optional<Meeting> meeting = std::move(self->expected_.at(key));
     self->expected_.erase(key);
@@ -136,43 +142,67 @@ class Connector::Core : public std::enable_shared_from_this<Core> {
     throw *answer ? LinkError(**answer) : LinkError(Failure::kLate, "", "did not come in time");
   }
 
-  static Task<> ask(std::shared_ptr<Core> self, Fingerprint key, std::shared_ptr<std::optional<LinkError>> answer) {
-    auto asking = self->guest_->ask_to_dial(key, self->own_addresses_);
+  static Task<> ask(std::shared_ptr<Core> self, Fingerprint key, std::shared_ptr<std::optional<LinkError>> answer,
+                    Time deadline) {
+    auto asking = self->guest_->ask_to_dial(key, self->own_addresses_, deadline);
     *answer = co_await std::move(asking);
     self->arrived_.notify();
   }
 
+  // Others name the addresses, so only a few are dialled at a time.
+  void please_dial(const wire::Contact& contact) {
+    const Fingerprint key(contact.fingerprint);
+    if (dialling_back_.size() >= kMaxDialBacks || !dialling_back_.insert(key).second) {
+      return guest_->could_not_dial(key, "dials others at the moment");
+    }
+    spawn(dial_back(shared_from_this(), contact));
+  }
+
   static Task<> dial_back(std::shared_ptr<Core> self, wire::Contact contact) {
+    const Fingerprint key(contact.fingerprint);
+    auto trying = try_to_dial_back(self, contact, key);
+    const std::string why = co_await std::move(trying);
+    self->dialling_back_.erase(key);
+    if (!why.empty() && self->guest_) self->guest_->could_not_dial(key, why);
+  }
+
+  // Why it was not possible; empty if it was.
+  static Task<std::string> try_to_dial_back(std::shared_ptr<Core> self, const wire::Contact& contact, Fingerprint key) {
     std::string why = "it has no address";
     for (const std::string& address : contact.addresses) {
-      if (self->closed_) co_return;
+      if (self->closed_) co_return "does not take part any more";
       try {
-        auto dialling = self->host_.dial(address, Fingerprint(contact.fingerprint));
+        if (self->doorkeeper_) self->doorkeeper_(Guest{.name = contact.name, .key = key});
+        auto dialling = self->host_.dial(address, key);
         Meeting meeting = co_await std::move(dialling);
+        if (self->closed_) co_return "does not take part any more";
+        if (self->doorkeeper_) self->doorkeeper_(meeting.other);  // as it calls itself
         self->waiting_.push_back({.meeting = std::move(meeting), .way = Way::kReverse});
         self->arrived_.notify();
-        co_return;
+        co_return "";
       } catch (const Error& error) {
         why = error.what();
       }
     }
-    if (self->guest_) self->guest_->could_not_dial(Fingerprint(contact.fingerprint), why);
+    co_return why;
   }
 
   Clock& clock_;
   Host& host_;
   std::vector<std::string> own_addresses_;
+  Doorkeeper doorkeeper_;
   Duration patience_;
   std::unique_ptr<RelayGuest> guest_;
   std::unique_ptr<Host> relayed_;
   std::map<Fingerprint, std::optional<Meeting>> expected_;  // those who were asked to dial, and their links
+  std::set<Fingerprint> dialling_back_;                     // those who have asked for it
   std::deque<Connection> waiting_;
   bool ended_ = false, closed_ = false;
   Signal arrived_;
 };
 
-Connector::Connector(Clock& clock, Host& host, std::vector<std::string> own_addresses)
-    : core_(std::make_shared<Core>(clock, host, std::move(own_addresses))) {
+Connector::Connector(Clock& clock, Host& host, std::vector<std::string> own_addresses, Doorkeeper doorkeeper)
+    : core_(std::make_shared<Core>(clock, host, std::move(own_addresses), std::move(doorkeeper))) {
   core_->start();
 }
 Connector::~Connector() { core_->close(); }

@@ -1,5 +1,7 @@
 #include "net/connector.h"
 
+#include <deque>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +54,7 @@ class ConnectorTest : public ::testing::Test {
     Peer peer = make(name);
     if (reachable) peer.host->listen(name, {});
     peer.contact.addresses = {name};
-    peer.connector = std::make_unique<Connector>(world_.clock(), *peer.host, peer.contact.addresses);
+    peer.connector = std::make_unique<Connector>(world_.clock(), *peer.host, peer.contact.addresses, peer_doorkeeper_);
     const auto meet = [&]() -> Task<> {
       auto dialling = peer.host->dial("relay", relay_peer_.host->identity().fingerprint());
       Meeting there = co_await std::move(dialling);
@@ -119,6 +121,7 @@ class ConnectorTest : public ::testing::Test {
 
   VirtualWorld world_;
   VirtualNetwork network_{world_.clock(), 1};
+  Doorkeeper peer_doorkeeper_;
   Peer relay_peer_;
   std::vector<std::shared_ptr<Link>> relay_links_;
   std::unique_ptr<Relay> relay_ =
@@ -169,8 +172,8 @@ TEST_F(ConnectorTest, WithoutARelayThereIsOnlyDialling) {
   Peer a = make("a"), b = make("b");
   b.host->listen("b", {});
   b.contact.addresses = {"b"};
-  a.connector = std::make_unique<Connector>(world_.clock(), *a.host, std::vector<std::string>{});
-  b.connector = std::make_unique<Connector>(world_.clock(), *b.host, b.contact.addresses);
+  a.connector = std::make_unique<Connector>(world_.clock(), *a.host, std::vector<std::string>{}, nullptr);
+  b.connector = std::make_unique<Connector>(world_.clock(), *b.host, b.contact.addresses, nullptr);
   EXPECT_EQ(connect(a, b), Way::kDirect);
   EXPECT_THAT(failure_to_connect(a, {.name = "c"}), HasSubstr("cannot be reached: it has no address"));
 }
@@ -208,6 +211,54 @@ TEST_F(ConnectorTest, WhenTheRelayGoesTheCallEnds) {
   ASSERT_TRUE(ended);
   EXPECT_EQ(ended->peer(), "b");
   EXPECT_THAT(failure_to_connect(a, b.contact), HasSubstr("through the relay ("));
+}
+
+TEST_F(ConnectorTest, TheDoorkeeperDecidesAboutThoseWhoCallOrAskToBeDialled) {
+  peer_doorkeeper_ = [](const Guest& guest) {
+    if (guest.name == "mallory") throw LinkError(Failure::kRefused, guest.name, "is not welcome");
+  };
+  Peer b = join("b", false), mallory = join("mallory", true), hidden = join("hidden", false);
+  const std::string failure = failure_to_connect(mallory, b.contact);
+  EXPECT_THAT(failure, HasSubstr("to be dialled by it (mallory: is not welcome)"));
+  EXPECT_THAT(failure, HasSubstr("through the relay (is not welcome)"));
+  EXPECT_EQ(connect(hidden, b), Way::kRelay);
+}
+
+// An answer reaches whoever has asked last, though somebody has asked before and needed none.
+TEST_F(ConnectorTest, ARequestThatWasFulfilledTakesNoAnswerFromTheNext) {
+  Peer a = join("a", true), b = join("b", false);
+  EXPECT_EQ(connect(a, b), Way::kReverse);
+  network_.cut("b", "a");
+  const Time start = world_.clock().now();
+  EXPECT_EQ(connect(a, b), Way::kRelay);
+  EXPECT_LT(world_.clock().now() - start, 15s);
+}
+
+// One guest cannot make the relay give up another.
+TEST_F(ConnectorTest, AGuestThatTalksTooMuchHarmsNobodyElse) {
+  Peer a = join("a", false), b = join("b", false), mallory = join("mallory", false);
+  std::vector<std::byte> payload(b.contact.fingerprint.begin(), b.contact.fingerprint.end());
+  const auto flood = [&]() -> Task<> {
+    Peer second = make("second");
+    auto dialling = second.host->dial("relay", {});
+    const Meeting there = co_await std::move(dialling);
+    auto accepting = relay_peer_.host->accept();
+    Meeting here = co_await std::move(accepting);
+    relay_links_.push_back(std::move(here.link));
+    relay_->serve(relay_links_.back(), here.other);
+    const auto talk = there.link->open({.purpose = purpose::kRelayTalk});
+    std::deque<Send> sends;
+    for (int i = 0; i < 500; ++i) {
+      sends.emplace_back();
+      sends.back().label = {.type = 5};
+      sends.back().payload = payload;
+      talk->post(sends.back());
+    }
+    for (Send& send : sends) co_await send.finish();
+    co_await world_.clock().sleep_for(1s);
+  };
+  run(flood());
+  EXPECT_EQ(connect(a, b), Way::kRelay);
 }
 
 // Whatever a guest says to the relay: it loses its own link at most.

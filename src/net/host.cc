@@ -33,7 +33,6 @@ class Host::Core : public std::enable_shared_from_this<Core> {
 
   const Identity& identity() const { return identity_; }
   const HostOptions& options() const { return options_; }
-  const Doorkeeper& doorkeeper() const { return doorkeeper_; }
   const std::string& address() const { return listener_->address(); }
 
   void listen(const std::string& address, Doorkeeper doorkeeper) {
@@ -62,7 +61,8 @@ class Host::Core : public std::enable_shared_from_this<Core> {
     co_return meeting;
   }
 
-  // A refusal is final: whoever refuses has the key of the ticket.
+  // Somebody else may be at one of the addresses, so a refusal says little about the others; but it says more than that
+  // nobody answers.
   static Task<Meeting> dial_ticket(std::shared_ptr<Core> self, wire::Ticket ticket) {
     std::optional<LinkError> failure;
     for (const std::string& address : ticket.addresses) {
@@ -70,9 +70,10 @@ class Host::Core : public std::enable_shared_from_this<Core> {
         auto dialling = dial(self, address, Fingerprint(ticket.fingerprint), ticket.secret);
         co_return co_await std::move(dialling);
       } catch (const LinkError& error) {
-        failure = error;
+        if (!failure || failure->failure() != Failure::kRefused) failure = error;
+      } catch (const InputError& error) {
+        if (!failure) failure = LinkError(Failure::kUnreachable, address, error.what());
       }
-      if (failure->failure() == Failure::kRefused) break;
     }
     throw LinkError(*failure);
   }
@@ -221,6 +222,8 @@ class Host::Core : public std::enable_shared_from_this<Core> {
       co_await std::move(welcoming);
     } catch (const LinkError& error) {
       failure = error;
+    } catch (const Error& error) {  // something is wrong here, and not with the guest
+      failure = LinkError(Failure::kClosed, "", error.what());
     }
     self->remove_unproved(number);
     if (!failure) co_return;
@@ -340,7 +343,6 @@ Host::~Host() { core_->close(); }
 
 const Identity& Host::identity() const { return core_->identity(); }
 const HostOptions& Host::options() const { return core_->options(); }
-const Doorkeeper& Host::doorkeeper() const { return core_->doorkeeper(); }
 void Host::listen(const std::string& address, Doorkeeper doorkeeper) { core_->listen(address, std::move(doorkeeper)); }
 const std::string& Host::address() const { return core_->address(); }
 Task<Meeting> Host::accept() { return Core::accept(core_); }

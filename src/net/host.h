@@ -71,8 +71,7 @@ class Host {
   // Starts to let others in. Whoever breaks the rules, takes too long or is refused is logged and forgotten. Throws
   // InputError if the address cannot be used. Requires: was not called before.
   void listen(const std::string& address, Doorkeeper doorkeeper);
-  const std::string& address() const;    // Requires: listens
-  const Doorkeeper& doorkeeper() const;  // empty, if it does not
+  const std::string& address() const;  // Requires: listens
 
   // The next link that somebody else has made. Throws LinkError once the host is closed.
   Task<Meeting> accept();

@@ -12,7 +12,7 @@ class OpenChannel final : public Channel {
  public:
   OpenChannel(std::shared_ptr<LinkCore> link, std::shared_ptr<ChannelCore> core)
       : link_(std::move(link)), core_(std::move(core)) {}
-  ~OpenChannel() override { Channel::close(); }
+  ~OpenChannel() override { core_->release(); }
 
   const ChannelId& id() const override { return core_->id(); }
   const std::string& peer() const override { return link_->peer(); }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <list>
 #include <map>
-#include <set>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -66,19 +66,21 @@ std::vector<std::byte> after(const Fingerprint& whom, const std::string& text) {
   return after(whom, std::as_bytes(std::span(text)).first(std::min(text.size(), kMaxWhy)));
 }
 
-// A channel to talk on, whose sends nobody waits for: at most so many, or the other end does not listen.
+// A channel to talk on, whose sends nobody waits for.
 class Talker {
  public:
   explicit Talker(std::unique_ptr<Channel> channel) : channel_(std::move(channel)) {}
 
-  void say(Talk type, std::uint64_t tag, std::vector<std::byte> payload) {
+  // False if the other end has not heard much of what was said before: then this is not said.
+  [[nodiscard]] bool say(Talk type, std::uint64_t tag, std::vector<std::byte> payload) {
     while (!said_.empty() && said_.front().send.ended()) said_.pop_front();
-    if (said_.size() == kMaxSaid) return channel_->close(LinkError(Failure::kLate, "", "does not listen to the relay"));
+    if (said_.size() == kMaxSaid) return false;
     Said& said = said_.emplace_back();
     said.payload = std::move(payload);
     said.send.label = {.type = type, .tag = tag};
     said.send.payload = said.payload;
     channel_->post(said.send);
+    return true;
   }
 
   Channel& channel() { return *channel_; }
@@ -136,6 +138,7 @@ class Relay::Core : public std::enable_shared_from_this<Core> {
         auto receiving = entry->talker.channel().receive();
         const Message message = co_await std::move(receiving);
         self->hear(entry, message);
+        co_await yield();  // what is said to others gets away first
       }
     } catch (const LinkError& error) {
       const auto link = entry->link.lock();
@@ -160,11 +163,16 @@ class Relay::Core : public std::enable_shared_from_this<Core> {
         wire::Contact contact = take_contact(payload);
         contact.name = from->guest.name;  // as it has been proved
         contact.fingerprint = from->guest.key.bytes();
-        if (!to) return from->talker.say(kCouldNotDial, 0, after(whom, std::string("is not connected to the relay")));
-        return to->talker.say(kPleaseDial, 0, wire::encode(contact));
+        const bool asked = to && to->talker.say(kPleaseDial, 0, wire::encode(contact));
+        const std::string why = to ? "is asked too much at the moment" : "is not connected to the relay";
+        if (!asked && !from->talker.say(kCouldNotDial, 0, after(whom, why))) {
+          throw LinkError(Failure::kProtocol, "", "does not listen to the relay");
+        }
+        return;
       }
       case kCouldNotDial:
-        if (to) to->talker.say(kCouldNotDial, 0, after(from->guest.key, take_text(payload)));
+        // Without it, whoever has asked waits for its deadline.
+        if (to) static_cast<void>(to->talker.say(kCouldNotDial, 0, after(from->guest.key, take_text(payload))));
         return;
       default:
         throw LinkError(Failure::kProtocol, "", "says something to the relay that means nothing");
@@ -186,10 +194,10 @@ class Relay::Core : public std::enable_shared_from_this<Core> {
     if (!callee_link || to == from) return refuse("is not connected to the relay");
     if (statistics_.running >= options_.calls) return refuse("the relay has too many calls already");
     if (from->calls >= options_.calls_by_guest) return refuse("has as many calls through the relay as are allowed");
+    const wire::Contact contact{.name = from->guest.name, .fingerprint = from->guest.key.bytes()};
+    if (!to->talker.say(kCalled, to->last_put + 2, wire::encode(contact))) return refuse("is called too often");
     to->last_put += 2;
     auto callee = callee_link->open(call_channel(to->last_put), kChannelPipeBudget);
-    to->talker.say(kCalled, to->last_put,
-                   wire::encode(wire::Contact{.name = from->guest.name, .fingerprint = from->guest.key.bytes()}));
     ++statistics_.calls;
     ++statistics_.running;
     ++from->calls;
@@ -255,13 +263,16 @@ class RelayGuest::Core final : public Transport, public std::enable_shared_from_
   // A call that is not put through is closed at once, with the reason; whoever reads finds out.
   Task<std::unique_ptr<Pipe>> dial(std::string address, Time /*deadline*/) override {
     const Fingerprint whom = Fingerprint::parse(address);
+    if (!talker_.say(kCall, next_call_ + 2, after(whom))) {
+      throw LinkError(Failure::kLate, link_->peer(), "the relay does not listen");
+    }
     next_call_ += 2;
     auto channel = link_->open(call_channel(next_call_), kChannelPipeBudget);
-    talker_.say(kCall, next_call_, after(whom));
     co_return internal::make_channel_pipe(clock_, std::move(channel));
   }
 
   static Task<> hear_all(std::shared_ptr<Core> self) {
+    co_await yield();  // whoever has made this guest may want to listen first
     try {
       for (;;) {
         auto receiving = self->talker_.channel().receive();
@@ -282,31 +293,37 @@ class RelayGuest::Core final : public Transport, public std::enable_shared_from_
     changed_.notify();
   }
 
-  static Task<LinkError> ask_to_dial(std::shared_ptr<Core> self, Fingerprint whom, std::vector<std::string> addresses) {
-    self->answers_.erase(whom);
+  static Task<LinkError> ask_to_dial(std::shared_ptr<Core> self, Fingerprint whom, std::vector<std::string> addresses,
+                                     Time deadline) {
     const wire::Contact own{.name = "me", .addresses = std::move(addresses)};  // the relay knows who asks
-    self->talker_.say(kAskToDial, 0, after(whom, wire::encode(own)));
-    self->asked_.insert(whom);
-    while (!self->answers_.contains(whom) && !self->failure_ && !self->closed_) {
-      auto wait = self->changed_.wait();
-      co_await std::move(wait);
+    if (!self->talker_.say(kAskToDial, 0, after(whom, wire::encode(own)))) {
+      co_return LinkError(Failure::kLate, "", "the relay does not listen");
     }
-    self->asked_.erase(whom);
-    const auto answer = self->answers_.find(whom);
-    if (answer == self->answers_.end()) {
-      co_return self->failure_ ? *self->failure_ : LinkError(Failure::kCancelled, "", "the relay is not used any more");
+    const auto request = self->requests_.insert(self->requests_.end(), Request{.whom = whom});
+    bool in_time = true;
+    while (!request->answer && !self->failure_ && !self->closed_ && in_time) {
+      auto wait = self->changed_.wait_until(self->clock_, deadline);
+      in_time = co_await std::move(wait);
     }
-    const LinkError why(Failure::kUnreachable, "", answer->second);
-    self->answers_.erase(answer);
-    co_return why;
+    const std::optional<std::string> answer = std::move(request->answer);
+    self->requests_.erase(request);
+    if (answer) co_return LinkError(Failure::kUnreachable, "", *answer);
+    if (self->failure_) co_return *self->failure_;
+    co_return LinkError(Failure::kLate, "", "did not come in time");
   }
 
   void could_not_dial(const Fingerprint& whom, const std::string& why) {
-    talker_.say(kCouldNotDial, 0, after(whom, why));
+    static_cast<void>(talker_.say(kCouldNotDial, 0, after(whom, why)));  // or it waits for its deadline
   }
 
  private:
   static constexpr std::size_t kMaxCalled = 64;  // calls that nobody has taken yet
+
+  // Somebody waits to be dialled.
+  struct Request {
+    Fingerprint whom;
+    std::optional<std::string> answer{};  // why not
+  };
 
   class CallListener final : public Listener {
    public:
@@ -365,7 +382,9 @@ class RelayGuest::Core final : public Transport, public std::enable_shared_from_
       }
       case kCouldNotDial: {
         const Fingerprint whom = take_fingerprint(payload);
-        if (asked_.contains(whom)) answers_[whom] = take_text(payload);
+        for (Request& request : requests_) {
+          if (request.whom == whom) request.answer = take_text(payload);
+        }
         return changed_.notify();
       }
       default:
@@ -379,8 +398,7 @@ class RelayGuest::Core final : public Transport, public std::enable_shared_from_
   Talker talker_;
   std::uint64_t next_call_ = 0, last_called_ = 1;
   std::deque<std::unique_ptr<Pipe>> called_;
-  std::multiset<Fingerprint> asked_;            // guests whose answer somebody waits for
-  std::map<Fingerprint, std::string> answers_;  // why they could not dial
+  std::list<Request> requests_;
   std::optional<LinkError> failure_;
   bool listening_ = false, closed_ = false;
   Signal changed_;
@@ -392,8 +410,8 @@ RelayGuest::RelayGuest(Clock& clock, std::shared_ptr<Link> link, DialRequest on_
 }
 RelayGuest::~RelayGuest() { core_->close(); }
 Transport& RelayGuest::transport() { return *core_; }
-Task<LinkError> RelayGuest::ask_to_dial(Fingerprint whom, std::vector<std::string> addresses) {
-  return Core::ask_to_dial(core_, whom, std::move(addresses));
+Task<LinkError> RelayGuest::ask_to_dial(Fingerprint whom, std::vector<std::string> addresses, Time deadline) {
+  return Core::ask_to_dial(core_, whom, std::move(addresses), deadline);
 }
 void RelayGuest::could_not_dial(const Fingerprint& whom, const std::string& why) { core_->could_not_dial(whom, why); }
 

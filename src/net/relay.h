@@ -65,9 +65,9 @@ class RelayGuest {
   // to this guest. Bare as they are, they pass a third peer: only encrypted ones are of use.
   Transport& transport();
 
-  // Asks another guest to dial one of the addresses. Ends when it is known that it cannot, with the reason; if it can,
-  // a link arrives there instead, and whoever waits for it stops waiting here.
-  Task<LinkError> ask_to_dial(Fingerprint whom, std::vector<std::string> addresses);
+  // Asks another guest to dial one of the addresses. If it can, a link arrives there, and nothing here; this ends when
+  // it is known that it cannot, or at the deadline, with the reason.
+  Task<LinkError> ask_to_dial(Fingerprint whom, std::vector<std::string> addresses, Time deadline);
 
   // The answer to a request that could not be fulfilled.
   void could_not_dial(const Fingerprint& whom, const std::string& why);

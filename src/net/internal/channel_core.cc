@@ -45,6 +45,11 @@ void ChannelCore::close(const LinkError& reason) {
 
 void ChannelCore::abandon() { close(LinkError(Failure::kCancelled, "", "gave up an operation")); }
 
+void ChannelCore::release() {
+  close(LinkError(Failure::kClosed, "", "the channel was closed"));
+  inbox.drop_all();
+}
+
 void ChannelCore::granted(std::uint64_t total) {
   outbox.grant(total);
   link_.wants_to_send(*this);

@@ -26,6 +26,7 @@ class ChannelCore {
   Task<Message> receive(std::shared_ptr<ChannelCore> self);
   void close(const LinkError& reason);
   void abandon();  // an operation is destroyed before its end
+  void release();  // nobody reads any more what has come
 
   // For the link. fail() ends all operations, and tells nobody.
   void granted(std::uint64_t total);

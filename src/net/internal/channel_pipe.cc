@@ -27,8 +27,8 @@ struct State {
     if (closed) throw LinkError(Failure::kClosed, "", "the connection was closed");
   }
 
-  void end(const LinkError& why) {
-    if (!ended) ended = LinkError(why.failure(), "", why.text());  // whoever uses the pipe knows better who it is
+  void end(std::optional<LinkError>& half, const LinkError& why) {
+    half = LinkError(why.failure(), "", why.text());  // whoever uses the pipe knows better who it is
     changed.notify();
   }
 
@@ -38,9 +38,10 @@ struct State {
   std::deque<Outgoing> out;  // goes before the channel, which must not touch it any more
   std::unique_ptr<Channel> channel;
   std::optional<Message> arrived;
-  std::size_t taken = 0;           // bytes of it
-  bool closed = false;             // by this end
-  std::optional<LinkError> ended;  // by the other, or with the link
+  std::size_t taken = 0;  // bytes of it
+  bool closed = false;    // by this end
+  // By the other end, or with the link. What came before can still be read when nothing can be written any more.
+  std::optional<LinkError> read_ended, write_ended;
   Signal changed;
 };
 
@@ -58,7 +59,7 @@ Task<> pull(std::shared_ptr<State> state) {
       }
     }
   } catch (const LinkError& error) {
-    state->end(error);
+    state->end(state->read_ended, error);
   }
 }
 
@@ -77,7 +78,8 @@ Task<> push(std::shared_ptr<State> state) {
       state->changed.notify();
     }
   } catch (const LinkError& error) {
-    state->end(error);
+    state->end(state->write_ended, error);
+    co_return;
   }
   state->channel->close();
 }
@@ -94,7 +96,8 @@ class ChannelPipe final : public Pipe {
   std::size_t write(std::span<const ConstBytes> parts) override {
     State& s = *state_;
     s.check_open();
-    if (s.ended) throw LinkError(*s.ended);
+    if (s.write_ended) throw LinkError(*s.write_ended);
+    if (s.read_ended) throw LinkError(*s.read_ended);
     std::size_t total = 0;
     for (ConstBytes part : parts) {
       while (!part.empty() && s.out.size() < kWindow) {
@@ -113,7 +116,7 @@ class ChannelPipe final : public Pipe {
 
   Task<> writable() override {
     const auto state = state_;
-    while (!state->closed && !state->ended && state->out.size() == kWindow) {
+    while (!state->closed && !state->write_ended && !state->read_ended && state->out.size() == kWindow) {
       auto wait = state->changed.wait();
       co_await std::move(wait);
     }
@@ -130,7 +133,7 @@ class ChannelPipe final : public Pipe {
     const State& s = *state_;
     s.check_open();
     const ConstBytes unread = s.unread();
-    if (unread.empty() && s.ended) throw LinkError(*s.ended);
+    if (unread.empty() && s.read_ended) throw LinkError(*s.read_ended);
     return unread.first(std::min(limit, unread.size()));
   }
 
@@ -141,7 +144,7 @@ class ChannelPipe final : public Pipe {
 
   Task<> readable() override {
     const auto state = state_;
-    while (!state->closed && !state->ended && state->unread().empty()) {
+    while (!state->closed && !state->read_ended && state->unread().empty()) {
       auto wait = state->changed.wait();
       co_await std::move(wait);
     }
@@ -160,7 +163,7 @@ class ChannelPipe final : public Pipe {
   // Whoever does not read does not keep a closed pipe alive.
   static Task<> give_up(std::shared_ptr<State> state) {
     const Time limit = state->clock.now() + kLinger;
-    while (!state->ended && !state->out.empty() && state->clock.now() < limit) {
+    while (!state->write_ended && !state->out.empty() && state->clock.now() < limit) {
       auto wait = state->changed.wait_until(state->clock, limit);
       co_await std::move(wait);
     }

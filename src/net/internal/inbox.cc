@@ -83,7 +83,7 @@ void Inbox::begin_message(const wire::FrameHeader& piece) {
   if (receive == nullptr && cost > budget_ - parked_) {
     throw wire::WireError("a message of {} bytes that nobody asked for", piece.size);
   }
-  if (piece.message >= std::max(first_ + window_.size(), next_receive_) + budget_ / Channel::kMessageCost) {
+  if (piece.message >= next_receive_ + budget_ / Channel::kMessageCost) {  // more than the budget could pay for
     throw wire::WireError("message {} far ahead of its turn", piece.message);
   }
   Incoming& incoming = slot(piece.message);
@@ -177,6 +177,12 @@ void Inbox::drop_finished() {
     window_.pop_front();
     ++first_;
   }
+}
+
+void Inbox::drop_all() {
+  ROOKERY_CHECK(failure_);
+  first_ += window_.size();
+  window_.clear();
 }
 
 void Inbox::fail(std::shared_ptr<const LinkError> failure) {

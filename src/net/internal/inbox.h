@@ -53,6 +53,9 @@ class Inbox {
   // complete.
   void fail(std::shared_ptr<const LinkError> failure);
 
+  // Frees the messages that nobody has asked for. Requires: failed
+  void drop_all();
+
  private:
   struct Incoming {
     Receive* receive = nullptr;  // who takes it, if anybody asked

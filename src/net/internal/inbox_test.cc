@@ -30,7 +30,29 @@ TEST(InboxTest, PiecesThatCutAGrainAreRefused) {
   }
   inbox.begin_piece(piece(16, 4));  // the last one may be short
   inbox.begin_piece(piece(0, 16));
-  inbox.fail(nullptr);
+  inbox.fail(std::make_shared<LinkError>(Failure::kClosed, "p", "over"));
+}
+
+// Numbers cost nothing, so they must not cost memory here either.
+TEST(InboxTest, MessagesFarAheadOfTheirTurnAreRefused) {
+  Inbox inbox;
+  inbox.widen(1 << 20);
+  const auto empty_message = [](std::uint64_t number) {
+    return wire::FrameHeader{.kind = wire::FrameKind::kData, .message = number};
+  };
+  const std::uint64_t last = (1 << 20) / Channel::kMessageCost - 1;  // what the budget pays for
+  inbox.begin_piece(empty_message(last));
+  EXPECT_THROW(inbox.begin_piece(empty_message(last + 1)), wire::WireError);
+  EXPECT_THROW(inbox.begin_piece(empty_message(2 * last)), wire::WireError);
+}
+
+TEST(InboxTest, WhatNobodyReadsAnyMoreIsFreed) {
+  Inbox inbox;
+  inbox.begin_piece(piece(0, 20));
+  inbox.end_piece(piece(0, 20));
+  inbox.fail(std::make_shared<LinkError>(Failure::kClosed, "p", "over"));
+  inbox.drop_all();
+  EXPECT_FALSE(inbox.take(0));
 }
 
 }  // namespace

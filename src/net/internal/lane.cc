@@ -202,7 +202,10 @@ void Lane::forget(const ChannelCore& channel) {
 }
 
 void Lane::control(const wire::FrameHeader& header, std::vector<std::byte> content) {
-  if (control_.size() >= kMaxControl) throw wire::WireError("more control frames than can be answered");
+  if (control_.size() >= kMaxControl) {
+    link_.fail(Failure::kLate, "does not read what it is sent");
+    return;
+  }
   control_.push_back({header, std::move(content)});
   wake();
 }

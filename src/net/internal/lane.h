@@ -24,7 +24,7 @@ class Lane {
   // There may be something to write.
   void wake() { wake_.notify(); }
 
-  // Queues a frame that goes before any data.
+  // Queues a frame that goes before any data. Fails the link if too many wait already: nobody reads them.
   void control(const wire::FrameHeader& header, std::vector<std::byte> content = {});
 
   // Nothing is sent after what is queued now.

@@ -118,6 +118,10 @@ void LinkCore::channel_closed(ChannelCore& channel, const LinkError& reason) {
   channel.fail(std::make_shared<LinkError>(named(reason)));
   if (channel.close_sent || failure_) return;
   channel.close_sent = true;
+  if (channel.closes_received < lanes_.size() && ++half_closed_ > kMaxHalfClosed) {
+    fail(Failure::kProtocol, "does not close what is closed");
+    return;
+  }
   const std::vector<std::byte> content = wire::encode(
       wire::Reason{static_cast<std::uint16_t>(reason.failure()), reason.peer(), std::string(reason.text())});
   const wire::FrameHeader header{
@@ -145,6 +149,7 @@ void LinkCore::received(const wire::FrameHeader& frame, ConstBytes content, Lane
       const auto channel = channel_for(frame.channel);
       if (++channel->closes_received > lanes_.size()) throw wire::WireError("a channel closed twice");
       if (channel->closes_received < lanes_.size()) break;
+      if (channel->close_sent) --half_closed_;
       channel_closed(*channel, from_wire(content));
       drop_if_closed(*channel);
       break;

@@ -51,7 +51,8 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   std::shared_ptr<const LinkError> fail(Failure failure, std::string_view text);
 
  private:
-  static constexpr std::size_t kMaxUnopened = 1024;  // channels that only the other end has opened
+  static constexpr std::size_t kMaxUnopened = 1024;       // channels that only the other end has opened
+  static constexpr std::size_t kMaxHalfClosed = 1 << 14;  // channels that only this end has closed
 
   std::shared_ptr<ChannelCore> dead_channel(ChannelId id);
   LinkError named(const LinkError& reason) const;  // with this link's peer to blame, if nobody else is
@@ -66,7 +67,7 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   LinkOptions options_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::map<ChannelId, std::shared_ptr<ChannelCore>> channels_;
-  std::size_t unopened_ = 0;
+  std::size_t unopened_ = 0, half_closed_ = 0;
   std::deque<std::shared_ptr<ChannelCore>> to_send_, to_credit_;
   std::shared_ptr<const LinkError> failure_;
   bool closing_ = false;  // has ended here; the lanes are saying goodbye

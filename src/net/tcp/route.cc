@@ -6,12 +6,15 @@
 #include <memory>
 #include <net/if.h>
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/udp.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "base/signal.h"
 #include "net/error.h"
 
 namespace rookery::net {
@@ -53,24 +56,45 @@ bool is_link_local(const asio::ip::address& address) {
   return address.is_v6() ? address.to_v6().is_link_local() : (address.to_v4().to_uint() >> 16) == 0xa9fe;
 }
 
+// A lookup that is on its way. The system's own cannot be interrupted; whoever does not wait any more leaves it alone.
+struct Lookup {
+  explicit Lookup(const Executor& executor) : resolver(executor) {}
+
+  static Task<> run(std::shared_ptr<Lookup> self, HostPort name) {
+    const auto found = co_await self->resolver.async_resolve(name.host, name.port,
+                                                             asio::redirect_error(asio::use_awaitable, self->error));
+    for (const auto& entry : found) self->endpoints.push_back(entry.endpoint());
+    self->done = true;
+    self->changed.notify();
+  }
+
+  asio::ip::tcp::resolver resolver;
+  Endpoints endpoints;
+  error_code error;
+  bool done = false;
+  Signal changed;
+};
+
 }  // namespace
 
+Task<Endpoints> look_up(Clock& clock, HostPort name, Time deadline) {
+  const auto lookup = std::make_shared<Lookup>(clock.executor());
+  asio::co_spawn(clock.executor(), Lookup::run(lookup, name), asio::detached);
+  for (bool in_time = true; in_time && !lookup->done;) {
+    auto wait = lookup->changed.wait_until(clock, deadline);
+    in_time = co_await std::move(wait);
+  }
+  if (!lookup->done) throw LinkError(Failure::kUnreachable, name.host, "nobody says in time what the name stands for");
+  if (lookup->error) throw LinkError(Failure::kUnreachable, name.host, lookup->error.message());
+  co_return lookup->endpoints;
+}
+
 Task<std::vector<std::string>> resolve(Clock& clock, HostPort name, Time deadline) {
-  asio::ip::tcp::resolver resolver(clock.executor());
-  bool late = false;
-  Alarm alarm(clock);
-  alarm.set(deadline, [&] {
-    late = true;
-    resolver.cancel();
-  });
-  error_code error;
-  const auto found =
-      co_await resolver.async_resolve(name.host, name.port, asio::redirect_error(asio::use_awaitable, error));
-  if (late) throw LinkError(Failure::kLate, name.host, "nobody says in time what address the name stands for");
-  if (error) throw LinkError(Failure::kUnreachable, name.host, error.message());
+  auto looking_up = look_up(clock, std::move(name), deadline);
+  const Endpoints found = co_await std::move(looking_up);
   std::vector<std::string> addresses;
-  for (const auto& entry : found) {
-    std::string address = entry.endpoint().address().to_string();
+  for (const auto& endpoint : found) {
+    std::string address = endpoint.address().to_string();
     if (std::ranges::find(addresses, address) == addresses.end()) addresses.push_back(std::move(address));
   }
   co_return addresses;

@@ -3,12 +3,18 @@
 #include <string>
 #include <vector>
 
+#include <boost/asio/ip/tcp.hpp>
+
 #include "base/clock.h"
 #include "net/tcp/tcp_transport.h"
 
 namespace rookery::net {
 
 // What the system knows of the way to other computers. Addresses here are numeric, and without a port.
+
+// Where a name and a port lead. Throws LinkError if they lead nowhere, or nobody knows by the deadline.
+using Endpoints = std::vector<boost::asio::ip::tcp::endpoint>;
+Task<Endpoints> look_up(Clock& clock, HostPort name, Time deadline);
 
 // The addresses that a name stands for. Throws LinkError if it stands for none, or nobody knows by the deadline.
 Task<std::vector<std::string>> resolve(Clock& clock, HostPort name, Time deadline);

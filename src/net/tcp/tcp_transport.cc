@@ -10,6 +10,7 @@
 
 #include "base/units.h"
 #include "net/error.h"
+#include "net/tcp/route.h"
 #include "net/tcp/tcp_pipe.h"
 
 namespace rookery::net {
@@ -81,22 +82,18 @@ class TcpTransport final : public Transport {
 
   Task<std::unique_ptr<Pipe>> dial(std::string address, Time deadline) override {
     const HostPort wanted = parse_host_port(address);
-    tcp::resolver resolver(clock_.executor());
+    auto looking_up = look_up(clock_, wanted, deadline);
+    const Endpoints found = co_await std::move(looking_up);
     tcp::socket socket(clock_.executor());
     bool late = false;
     Alarm alarm(clock_);
     alarm.set(deadline, [&] {
       error_code ignored;
       late = true;
-      resolver.cancel();
       socket.close(ignored);
     });
     error_code error;
-    const auto found =
-        co_await resolver.async_resolve(wanted.host, wanted.port, asio::redirect_error(asio::use_awaitable, error));
-    if (!error && !late) {
-      co_await asio::async_connect(socket, found, asio::redirect_error(asio::use_awaitable, error));
-    }
+    co_await asio::async_connect(socket, found, asio::redirect_error(asio::use_awaitable, error));
     if (late) throw LinkError(Failure::kUnreachable, address, "does not answer");
     if (error) throw LinkError(Failure::kUnreachable, address, error.message());
     co_return make_tcp_pipe(std::move(socket));
