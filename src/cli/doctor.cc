@@ -103,21 +103,21 @@ int consult(const DoctorArguments& a) {
 }
 
 int practise(const DoctorArguments& a) {
-  const measure::Practice practice{.listen = a.listen, .advertise = a.advertise, .open = parse_time("--for", a.open)};
+  const measure::PracticeOptions options{
+      .listen = a.listen, .advertise = a.advertise, .open = parse_time("--for", a.open)};
   RealWorld world;
   const auto transport = net::make_tcp_transport(world.clock());
-  const auto ready = [&](const wire::Ticket& ticket) {
-    const std::string text = wire::to_text(ticket);
-    fmt::print(stderr, "Listening at {} for {}. On the other computer:\n\n", fmt::join(ticket.addresses, ", "),
-               format_duration(practice.open));
-    if (a.json) {
-      print_json({{"ticket", text}, {"addresses", ticket.addresses}});
-    } else {
-      fmt::print("rookery doctor {}\n", text);
-    }
-    std::fflush(stdout);
-  };
-  world.run(measure::answer_doctors(world.clock(), *transport, practice, ready));
+  measure::Practice practice(world.clock(), *transport, options);
+  const wire::Ticket& ticket = practice.ticket();
+  fmt::print(stderr, "Listening at {} for {}. On the other computer:\n\n", fmt::join(ticket.addresses, ", "),
+             format_duration(options.open));
+  if (a.json) {
+    print_json({{"ticket", wire::to_text(ticket)}, {"addresses", ticket.addresses}});
+  } else {
+    fmt::print("rookery doctor {}\n", wire::to_text(ticket));
+  }
+  std::fflush(stdout);
+  world.run(practice.serve());
   return 0;
 }
 

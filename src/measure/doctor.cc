@@ -263,6 +263,26 @@ std::vector<std::string> advertised(const std::string& listening) {
   return addresses;
 }
 
+// Without the key, and perhaps without addresses, which are known once somebody listens.
+wire::Ticket new_ticket(const Clock& clock, const PracticeOptions& options) {
+  for (const std::string& address : options.advertise) net::parse_host_port(address);
+  if (options.advertise.size() > wire::kMaxAddresses) {
+    throw InputError("a ticket has room for {} addresses, not for {}", wire::kMaxAddresses, options.advertise.size());
+  }
+  wire::Ticket ticket{.addresses = options.advertise};
+  net::fill_with_secret(ticket.secret);
+  const auto expires = clock.date() + std::chrono::ceil<std::chrono::seconds>(options.open);
+  ticket.expires = static_cast<std::uint64_t>(expires.time_since_epoch().count());
+  return ticket;
+}
+
+net::HostOptions practice_options(const wire::Ticket& ticket) {
+  net::HostOptions options{.name = "practice"};
+  options.admission = {.secret = ticket.secret,
+                       .expires = std::chrono::sys_seconds(std::chrono::seconds(ticket.expires))};
+  return options;
+}
+
 }  // namespace
 
 Verdict Examination::verdict() const {
@@ -278,42 +298,36 @@ Task<Examination> examine(Clock& clock, net::Transport& transport, wire::Ticket 
   co_return co_await std::move(examining);
 }
 
-Task<> answer_doctors(Clock& clock, net::Transport& transport, Practice practice,
-                      std::function<void(const wire::Ticket&)> ready) {
-  for (const std::string& address : practice.advertise) net::parse_host_port(address);
-  if (practice.advertise.size() > wire::kMaxAddresses) {
-    throw InputError("a ticket has room for {} addresses, not for {}", wire::kMaxAddresses, practice.advertise.size());
-  }
-  wire::Ticket ticket;
-  net::fill_with_secret(ticket.secret);
-  const auto expires = clock.date() + std::chrono::ceil<std::chrono::seconds>(practice.open);
-  ticket.expires = static_cast<std::uint64_t>(expires.time_since_epoch().count());
-  net::HostOptions options{.name = "practice"};
-  options.admission = {.secret = ticket.secret, .expires = expires};
-  net::Host host(clock, transport, net::Identity::generate(), options);
-  host.listen(practice.listen, [](const net::Guest& guest) {
+Practice::Practice(Clock& clock, net::Transport& transport, const PracticeOptions& options)
+    : clock_(clock),
+      closes_(clock.now() + options.open),
+      ticket_(new_ticket(clock, options)),
+      host_(clock, transport, net::Identity::generate(), practice_options(ticket_)),
+      relay_(clock, {}) {
+  host_.listen(options.listen, [](const net::Guest& guest) {
     if (!guest.ticket) throw LinkError(Failure::kRefused, guest.name, "come with the ticket");
   });
-  ticket.fingerprint = host.identity().fingerprint().bytes();
-  ticket.addresses = practice.advertise.empty() ? advertised(host.address()) : practice.advertise;
-  ready(ticket);
-  Alarm closing(clock);
-  closing.set(clock.now() + practice.open, [&] { host.close(); });
-  net::Relay relay(clock, {});
-  TaskGroup answering(clock.executor());
+  ticket_.fingerprint = host_.identity().fingerprint().bytes();
+  if (ticket_.addresses.empty()) ticket_.addresses = advertised(host_.address());
+}
+
+Task<> Practice::serve() {
+  Alarm closing(clock_);
+  closing.set(closes_, [this] { close(); });
+  TaskGroup answering(clock_.executor());
   std::vector<std::weak_ptr<net::Link>> links;
   try {
     for (;;) {
-      auto accepting = host.accept();
+      auto accepting = host_.accept();
       net::Meeting meeting = co_await std::move(accepting);
       spdlog::info("{} at {} asks", meeting.other.name, meeting.other.address);
       const std::shared_ptr<net::Link> link = std::move(meeting.link);
-      relay.serve(link, meeting.other);
+      relay_.serve(link, meeting.other);
       std::erase_if(links, [](const auto& l) { return l.expired(); });
       links.push_back(link);
-      answering.spawn(answer_probes(clock, host, link, meeting.other));
+      answering.spawn(answer_probes(clock_, host_, link, meeting.other));
     }
-  } catch (const LinkError&) {  // the time is over
+  } catch (const LinkError&) {  // closed
   }
   for (const auto& weak : links) {
     if (const auto link = weak.lock()) link->close();

@@ -9,6 +9,8 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "net/connector.h"
+#include "net/host.h"
+#include "net/relay.h"
 #include "net/transport.h"
 #include "wire/ticket.h"
 
@@ -46,15 +48,30 @@ struct DoctorOptions {
 Task<Examination> examine(Clock& clock, net::Transport& transport, wire::Ticket ticket, DoctorOptions options,
                           std::function<void(const Finding&)> tell);
 
-// The other end: lets in whoever has the ticket, answers, and relays, until the time is over.
-struct Practice {
+struct PracticeOptions {
   std::string listen;                    // ADDRESS:PORT
   std::vector<std::string> advertise{};  // what the ticket says instead of this computer's own addresses
   Duration open = std::chrono::hours(1);
 };
 
-// `ready` gets the ticket. Throws InputError if an address is none, or cannot be used.
-Task<> answer_doctors(Clock& clock, net::Transport& transport, Practice practice,
-                      std::function<void(const wire::Ticket&)> ready);
+// The other end of an examination: lets in whoever has the ticket, answers, and relays.
+class Practice {
+ public:
+  // Listens from now on. Throws InputError if an address is none, or cannot be used.
+  Practice(Clock& clock, net::Transport& transport, const PracticeOptions& options);
+
+  const wire::Ticket& ticket() const { return ticket_; }
+
+  // Until the time is over, or close().
+  Task<> serve();
+  void close() { host_.close(); }
+
+ private:
+  Clock& clock_;
+  Time closes_;
+  wire::Ticket ticket_;
+  net::Host host_;
+  net::Relay relay_;
+};
 
 }  // namespace rookery::measure

@@ -18,21 +18,22 @@ using ::testing::HasSubstr;
 class DoctorTest : public ::testing::Test {
  protected:
   Examination examine(
-      const std::function<void(wire::Ticket&)>& change = [](wire::Ticket&) {}, DoctorOptions options = {},
-      Practice practice = {.listen = "127.0.0.1:0"}) {
-    options.patience = 1s;
+      const std::function<void(wire::Ticket&)>& change = [](wire::Ticket&) {}, DoctorOptions options = {}) {
+    options.patience = 2s;
+    Practice practice(world_.clock(), *transport_, {.listen = "127.0.0.1:0"});
     Examination examination;
     std::vector<std::string> told;
-    const auto visit = [&](wire::Ticket ticket) -> Task<> {
+    const auto visit = [&]() -> Task<> {
+      wire::Ticket ticket = practice.ticket();
       change(ticket);
       auto examining = measure::examine(world_.clock(), *transport_, ticket, options,
                                         [&](const Finding& finding) { told.push_back(finding.topic); });
       examination = co_await std::move(examining);
+      practice.close();
     };
-    practice.open = 2s;
     TaskGroup group(world_.executor());
-    group.spawn(answer_doctors(world_.clock(), *transport_, practice,
-                               [&](const wire::Ticket& ticket) { group.spawn(visit(ticket)); }));
+    group.spawn(practice.serve());
+    group.spawn(visit());
     world_.run(group.join(), 60s);
     std::vector<std::string> topics;
     for (const Finding& finding : examination.findings) topics.push_back(finding.topic);
