@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "net/host.h"
-#include "net/relay.h"
+#include "net/relay_guest.h"
 #include "wire/contact.h"
 
 namespace rookery::net {

@@ -7,6 +7,7 @@
 
 #include "base/virtual_world.h"
 #include "net/purpose.h"
+#include "net/relay.h"
 #include "net/virtual/virtual_network.h"
 
 namespace rookery::net {
