@@ -219,43 +219,41 @@ Descriptor make_bell() {
   return bell;
 }
 
-// Room for the descriptors beside a message, aligned as the system wants it.
-union Ancillary {
-  char bytes[CMSG_SPACE(kDescriptors * sizeof(int))];
-  cmsghdr alignment;
+// A greeting with room for descriptors beside it.
+struct Parcel {
+  Parcel() {
+    message.msg_iov = &vector;
+    message.msg_iovlen = 1;
+    message.msg_control = ancillary.data();
+    message.msg_controllen = ancillary.size();
+  }
+  Parcel(const Parcel&) = delete;
+  Parcel& operator=(const Parcel&) = delete;
+
+  std::array<char, kGreeting.size()> greeting{};
+  iovec vector{greeting.data(), greeting.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kDescriptors * sizeof(int))> ancillary{};
+  msghdr message{};
 };
 
 void send_descriptors(UnixSocket& socket, const std::array<int, kDescriptors>& descriptors) {
-  auto greeting = kGreeting;
-  iovec vector{greeting.data(), greeting.size()};
-  Ancillary ancillary{};
-  msghdr message{};
-  message.msg_iov = &vector;
-  message.msg_iovlen = 1;
-  message.msg_control = ancillary.bytes;
-  message.msg_controllen = sizeof ancillary.bytes;
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  Parcel parcel;
+  parcel.greeting = kGreeting;
+  cmsghdr* header = CMSG_FIRSTHDR(&parcel.message);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof descriptors);
   std::memcpy(CMSG_DATA(header), descriptors.data(), sizeof descriptors);
-  if (::sendmsg(socket.native_handle(), &message, MSG_NOSIGNAL) != static_cast<ssize_t>(greeting.size())) {
+  if (::sendmsg(socket.native_handle(), &parcel.message, MSG_NOSIGNAL) != static_cast<ssize_t>(kGreeting.size())) {
     throw LinkError(Failure::kClosed, "", "went away before it took the shared memory");
   }
 }
 
 std::array<Descriptor, kDescriptors> receive_descriptors(UnixSocket& socket) {
-  std::array<char, kGreeting.size()> greeting{};
-  iovec vector{greeting.data(), greeting.size()};
-  Ancillary ancillary{};
-  msghdr message{};
-  message.msg_iov = &vector;
-  message.msg_iovlen = 1;
-  message.msg_control = ancillary.bytes;
-  message.msg_controllen = sizeof ancillary.bytes;
-  const ssize_t n = ::recvmsg(socket.native_handle(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  Parcel parcel;
+  const ssize_t n = ::recvmsg(socket.native_handle(), &parcel.message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   std::array<Descriptor, kDescriptors> received;
-  const cmsghdr* header = n < 0 ? nullptr : CMSG_FIRSTHDR(&message);
+  const cmsghdr* header = n < 0 ? nullptr : CMSG_FIRSTHDR(&parcel.message);
   if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
     const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     std::array<int, kDescriptors> numbers{-1, -1, -1};
@@ -265,8 +263,8 @@ std::array<Descriptor, kDescriptors> receive_descriptors(UnixSocket& socket) {
       return Descriptor(fd);
     });
   }
-  const bool whole = n == static_cast<ssize_t>(greeting.size()) && received.back().get() >= 0;
-  if (!whole || greeting != kGreeting || (message.msg_flags & MSG_CTRUNC) != 0) {
+  const bool whole = n == static_cast<ssize_t>(kGreeting.size()) && received.back().get() >= 0;
+  if (!whole || parcel.greeting != kGreeting || (parcel.message.msg_flags & MSG_CTRUNC) != 0) {
     throw LinkError(Failure::kProtocol, "", "offered no shared memory");
   }
   return received;
