@@ -89,6 +89,8 @@ class Host::Core : public std::enable_shared_from_this<Core> {
   }
 
  private:
+  static constexpr std::size_t kMaxLinesPerSecond = 20;
+
   // A link whose lanes have not all come yet.
   struct Pending {
     Guest guest;
@@ -227,10 +229,24 @@ class Host::Core : public std::enable_shared_from_this<Core> {
     }
     self->remove_unproved(number);
     if (!failure) co_return;
-    spdlog::warn("{}{}{} was not let in: {}", name, address.empty() ? "" : " at ", address, failure->text());
+    self->log_refusal(name, address, failure->text());
     if (pipe) {
       auto refusing = refuse(self->clock_, *pipe, *failure);
       co_await std::move(refusing);
+    }
+  }
+
+  // A line for each, but not so many that strangers could fill a disk with them.
+  void log_refusal(std::string_view name, std::string_view address, std::string_view why) {
+    if (clock_.now() >= log_pause_) {
+      if (unlogged_ > 0) spdlog::warn("{} others were not let in", unlogged_);
+      log_pause_ = clock_.now() + std::chrono::seconds(1);
+      logged_ = unlogged_ = 0;
+    }
+    if (++logged_ > kMaxLinesPerSecond) {
+      ++unlogged_;
+    } else {
+      spdlog::warn("{}{}{} was not let in: {}", name, address.empty() ? "" : " at ", address, why);
     }
   }
 
@@ -330,6 +346,8 @@ class Host::Core : public std::enable_shared_from_this<Core> {
   bool closed_ = false;
   std::list<Unproved> unproved_;  // from the oldest on
   std::uint64_t received_ = 0;    // connections so far
+  Time log_pause_{};              // until then lines are counted
+  std::size_t logged_ = 0, unlogged_ = 0;
   std::uint64_t links_made_ = 0;
   std::map<PendingKey, Pending> pending_;
   std::set<Fingerprint> connected_;  // those who have dialled, while their links last
