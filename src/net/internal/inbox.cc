@@ -41,6 +41,9 @@ void Inbox::post(Receive& receive) {
   }
   incoming.receive = &receive;
   granted_ += cost_of(receive.expected());
+  // It has been asked for now, though it is still kept here: the grant lets others come in its place, which may
+  // overtake what is missing of it.
+  if (incoming.parked) parked_ -= cost_of(incoming.size);
   if (incoming.complete()) deliver(incoming);
 }
 
@@ -162,7 +165,6 @@ void Inbox::deliver(Incoming& incoming) {
     } else {
       std::ranges::copy(incoming.buffer, receive.into.begin());
     }
-    parked_ -= cost_of(incoming.size);
     incoming.buffer = {};
   }
   receive.label = incoming.label;

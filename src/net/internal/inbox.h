@@ -84,7 +84,7 @@ class Inbox {
   std::size_t budget_ = Channel::kBudget;
   std::uint64_t granted_ = Channel::kBudget;
   std::uint64_t used_ = 0;  // cost of all messages that have begun
-  std::size_t parked_ = 0;  // cost of those that are kept here
+  std::size_t parked_ = 0;  // cost of those that are kept here and nobody has asked for
   std::shared_ptr<const LinkError> failure_;
 };
 

@@ -33,6 +33,24 @@ TEST(InboxTest, PiecesThatCutAGrainAreRefused) {
   inbox.fail(std::make_shared<LinkError>(Failure::kClosed, "p", "over"));
 }
 
+// With several lanes a message that was paid for by a grant may come before the rest of the one that the grant was for.
+TEST(InboxTest, AMessageMayOvertakeTheRestOfOneThatHasBeenAskedForMeanwhile) {
+  Inbox inbox;
+  constexpr std::uint32_t kSize = 40000;  // the budget pays for one at a time
+  const auto part = [](std::uint64_t number, std::size_t offset, std::uint32_t length) {
+    return wire::FrameHeader{
+        .kind = wire::FrameKind::kData, .length = length, .message = number, .size = kSize, .offset = offset};
+  };
+  inbox.begin_piece(part(0, 0, 10000));  // unasked, and not all of it
+  EXPECT_THROW(inbox.begin_piece(part(1, 0, kSize)), wire::WireError);
+  std::vector<std::byte> into(kSize);
+  Receive receive;
+  receive.into = into;
+  inbox.post(receive);
+  inbox.begin_piece(part(1, 0, kSize));
+  inbox.fail(std::make_shared<LinkError>(Failure::kClosed, "p", "over"));
+}
+
 // Numbers cost nothing, so they must not cost memory here either.
 TEST(InboxTest, MessagesFarAheadOfTheirTurnAreRefused) {
   Inbox inbox;
