@@ -50,6 +50,17 @@ class ConnectorTest : public ::testing::Test {
     return peer;
   }
 
+  // Dials the relay, which serves it from then on.
+  Task<Meeting> visit_relay(Peer& peer) {
+    auto dialling = peer.host->dial("relay", relay_peer_.host->identity().fingerprint());
+    Meeting there = co_await std::move(dialling);
+    auto accepting = relay_peer_.host->accept();
+    Meeting here = co_await std::move(accepting);
+    relay_links_.push_back(std::move(here.link));
+    relay_->serve(relay_links_.back(), here.other);
+    co_return there;
+  }
+
   // `reachable`: can be dialled. Every peer believes that it can; the network knows better.
   Peer join(const std::string& name, bool reachable) {
     Peer peer = make(name);
@@ -57,13 +68,9 @@ class ConnectorTest : public ::testing::Test {
     peer.contact.addresses = {name};
     peer.connector = std::make_unique<Connector>(world_.clock(), *peer.host, peer.contact.addresses, peer_doorkeeper_);
     const auto meet = [&]() -> Task<> {
-      auto dialling = peer.host->dial("relay", relay_peer_.host->identity().fingerprint());
-      Meeting there = co_await std::move(dialling);
+      auto visiting = visit_relay(peer);
+      Meeting there = co_await std::move(visiting);
       peer.to_relay = std::move(there.link);
-      auto accepting = relay_peer_.host->accept();
-      Meeting here = co_await std::move(accepting);
-      relay_links_.push_back(std::move(here.link));
-      relay_->serve(relay_links_.back(), here.other);
     };
     run(meet());
     peer.connector->use_relay(peer.to_relay);
@@ -237,16 +244,12 @@ TEST_F(ConnectorTest, ARequestThatWasFulfilledTakesNoAnswerFromTheNext) {
 
 // One guest cannot make the relay give up another.
 TEST_F(ConnectorTest, AGuestThatTalksTooMuchHarmsNobodyElse) {
-  Peer a = join("a", false), b = join("b", false), mallory = join("mallory", false);
+  Peer a = join("a", false), b = join("b", false);
   std::vector<std::byte> payload(b.contact.fingerprint.begin(), b.contact.fingerprint.end());
   const auto flood = [&]() -> Task<> {
     Peer second = make("second");
-    auto dialling = second.host->dial("relay", {});
-    const Meeting there = co_await std::move(dialling);
-    auto accepting = relay_peer_.host->accept();
-    Meeting here = co_await std::move(accepting);
-    relay_links_.push_back(std::move(here.link));
-    relay_->serve(relay_links_.back(), here.other);
+    auto visiting = visit_relay(second);
+    const Meeting there = co_await std::move(visiting);
     const auto talk = there.link->open({.purpose = purpose::kRelayTalk});
     std::deque<Send> sends;
     for (int i = 0; i < 500; ++i) {
@@ -275,12 +278,8 @@ TEST_F(ConnectorTest, AGuestThatBreaksTheRulesLosesItsLinkAlone) {
                                Attack{3, 0, 33}, Attack{77, 0, 32}}) {
     Peer mallory = make("mallory" + std::to_string(number++));
     const auto misbehave = [&]() -> Task<> {
-      auto dialling = mallory.host->dial("relay", {});
-      const Meeting there = co_await std::move(dialling);
-      auto accepting = relay_peer_.host->accept();
-      Meeting here = co_await std::move(accepting);
-      relay_links_.push_back(std::move(here.link));
-      relay_->serve(relay_links_.back(), here.other);
+      auto visiting = visit_relay(mallory);
+      const Meeting there = co_await std::move(visiting);
       const auto talk = there.link->open({.purpose = purpose::kRelayTalk});
       const std::vector<std::byte> payload(attack.size, std::byte{9});
       co_await talk->send({.type = attack.type, .tag = attack.tag}, payload);
