@@ -53,18 +53,18 @@ class GroupExchange::Run {
  private:
   // What goes to and comes from one other member.
   struct Exchanged {
-    net::Send send;
-    net::Receive receive;
     std::vector<std::byte> incoming;  // lossy codecs
     std::vector<float> decoded;
+    net::Send send;
+    net::Receive receive;
   };
 
   struct Slot {
     explicit Slot(std::size_t members) : others(members) {}
 
-    std::vector<Exchanged> others;
     std::vector<std::byte> outgoing;  // lossy codecs: what all others get
     std::vector<float> own;           // and what they will decode
+    std::vector<Exchanged> others;
   };
 
   std::span<float> values(std::size_t chunk) const {

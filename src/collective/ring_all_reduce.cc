@@ -72,11 +72,11 @@ class KeepChunk final : public net::Fold {
 
 // What a chunk needs while it passes through. Slots are used again, chunk after chunk.
 struct Slot {
-  net::Receive receive;
-  net::Send send;
+  std::vector<std::byte> encoded;  // lossy codecs
   AddChunk add;
   KeepChunk keep;
-  std::vector<std::byte> encoded;  // lossy codecs
+  net::Receive receive;
+  net::Send send;
 };
 
 }  // namespace

@@ -46,7 +46,8 @@ class Fold {
 };
 
 // A message to send or to receive: posted on a channel, it ends once, done or with the channel's failure. After that it
-// may be posted again. Destroying one that is posted closes the channel; its memory is not touched from then on.
+// may be posted again. Destroying one that is posted closes the channel. Its memory must last until then, and is not
+// touched afterwards.
 class Operation {
  public:
   Operation() = default;

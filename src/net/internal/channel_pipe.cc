@@ -15,8 +15,8 @@ constexpr std::size_t kWindow = 16;  // messages that were written and have not 
 constexpr Duration kLinger = std::chrono::seconds(5);
 
 struct Outgoing {
-  Send send;
   std::vector<std::byte> bytes;
+  Send send;
 };
 
 // What the pipe shares with its loops.

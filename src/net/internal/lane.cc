@@ -11,12 +11,6 @@ constexpr std::size_t kTurn = 1 << 20;     // bytes to take before others get th
 constexpr std::size_t kMaxFrames = 16;     // in one batch
 constexpr std::size_t kMaxControl = 4096;  // frames that wait; more than an honest peer can cause
 
-// What is sent in place of memory that is gone.
-ConstBytes zeros(std::size_t size) {
-  static std::byte memory[wire::kMaxFrameBytes];
-  return ConstBytes(memory).first(size);
-}
-
 }  // namespace
 
 Lane::Lane(LinkCore& link, std::unique_ptr<Pipe> pipe) : link_(link), pipe_(std::move(pipe)) {
@@ -191,13 +185,16 @@ void Lane::batch_written(std::size_t bytes) {
   if (written_parts_ < parts_.size()) return;
   parts_.clear();
   owners_.clear();
+  kept_.clear();
   written_parts_ = 0;
   for (const auto& [channel, piece] : std::exchange(pieces_, {})) channel->outbox.written(piece);
 }
 
 void Lane::forget(const ChannelCore& channel) {
   for (std::size_t i = written_parts_; i < parts_.size(); ++i) {
-    if (owners_[i] == &channel) parts_[i] = zeros(parts_[i].size());
+    if (owners_[i] != &channel) continue;
+    parts_[i] = kept_.emplace_back(parts_[i].begin(), parts_[i].end());
+    owners_[i] = nullptr;
   }
 }
 

@@ -30,8 +30,8 @@ class Lane {
   // Nothing is sent after what is queued now.
   void finish();
 
-  // The memory of this channel's messages is not to be touched any more: what is left of a frame is filled up with
-  // zeros.
+  // The memory of this channel's messages is not to be touched after this: what is left of the batch is copied, for a
+  // message that arrives at all must arrive as it was.
   void forget(const ChannelCore& channel);
 
   void close() { pipe_->close(); }
@@ -74,7 +74,8 @@ class Lane {
   std::vector<std::vector<std::byte>> contents_;
   std::vector<std::pair<std::shared_ptr<ChannelCore>, Outbox::Piece>> pieces_;
   std::vector<ConstBytes> parts_;
-  std::vector<const ChannelCore*> owners_;  // of each part; nullptr: the lane's own memory
+  std::vector<const ChannelCore*> owners_;   // of each part; nullptr: the lane's own memory
+  std::deque<std::vector<std::byte>> kept_;  // parts whose owner has gone
   std::size_t written_parts_ = 0;
 
   std::deque<Control> control_;

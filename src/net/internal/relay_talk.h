@@ -43,8 +43,8 @@ class Talker {
 
  private:
   struct Said {
-    Send send;
     std::vector<std::byte> payload;
+    Send send;
   };
 
   std::deque<Said> said_;
