@@ -5,7 +5,6 @@
 #include <deque>
 #include <numeric>
 #include <optional>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -20,6 +19,7 @@
 #include "collective/ring_all_reduce.h"
 #include "measure/stream.h"
 #include "net/host.h"
+#include "net/shared_memory.h"
 #include "net/tcp/tcp_transport.h"
 
 namespace rookery::measure {
@@ -31,28 +31,6 @@ using nlohmann::json;
 
 constexpr net::ChannelId kValues{.purpose = 1}, kBarrier{.purpose = 2}, kStream{.purpose = 3}, kExchange{.purpose = 4};
 constexpr std::size_t kWarmUp = 2;
-
-// Floats on huge pages, as the parameters of a model are.
-class Floats {
- public:
-  explicit Floats(std::size_t count) : size_(std::max<std::size_t>(count, 1) * sizeof(float)) {
-    memory_ = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory_ == MAP_FAILED)
-      throw Error("there is no memory for {} of floats", format_bytes(static_cast<Bytes>(size_)));
-    ::madvise(memory_, size_, MADV_HUGEPAGE);
-    values_ = std::span(static_cast<float*>(memory_), count);
-  }
-  ~Floats() { ::munmap(memory_, size_); }
-  Floats(const Floats&) = delete;
-  Floats& operator=(const Floats&) = delete;
-
-  std::span<float> values() { return values_; }
-
- private:
-  std::size_t size_;
-  void* memory_;
-  std::span<float> values_;
-};
 
 class Peer {
  public:
@@ -124,6 +102,14 @@ class Peer {
     }
   }
 
+  // Memory that peers on the same host read in place, as the parameters of a model are.
+  std::span<float> shared_floats(std::size_t count) {
+    memory_ = std::make_shared<net::SharedMemory>(std::max<std::size_t>(count, 1) * sizeof(float));
+    next().share(memory_);
+    if (options_.peers > 2) previous().share(memory_);
+    return {reinterpret_cast<float*>(memory_->bytes().data()), count};
+  }
+
   Task<> wait_for_all(RingAllReduce& barrier) {
     float nothing[1] = {0};
     auto waiting = barrier.run({.values = nothing});
@@ -131,11 +117,7 @@ class Peer {
   }
 
   Task<> all_reduce(collective::Ring ring, RingAllReduce& barrier, json& report) {
-    const bool shared = options_.transport != TransportChoice::kTcp && options_.line.perfect();
-    RingAllReduce reduce(world_.clock(), ring, kValues,
-                         {.codec = options_.codec,
-                          .chunk_bytes = shared ? std::size_t{128 * 1024} : std::size_t{256 * 1024},
-                          .stall = 3 * options_.deadline});
+    RingAllReduce reduce(world_.clock(), ring, kValues, {.codec = options_.codec, .stall = 3 * options_.deadline});
     const auto operation = [&](std::span<float> values) { return reduce.run({.values = values}); };
     std::vector<std::size_t> everybody(options_.peers);
     std::iota(everybody.begin(), everybody.end(), 0);
@@ -157,8 +139,7 @@ class Peer {
   Task<> repeat(const Operation& operation, RingAllReduce& barrier, const std::vector<std::size_t>& members,
                 double weight, json& report) {
     const std::size_t count = static_cast<std::size_t>(options_.bytes) / sizeof(float);
-    Floats memory(count);
-    const std::span<float> values = memory.values();
+    const std::span<float> values = shared_floats(count);
     std::vector<double> seconds;
     std::optional<net::LinkError> failure;
     try {
@@ -203,9 +184,8 @@ class Peer {
   // The first peer sends to the second, in messages that suit the link, and waits for its answer.
   Task<> stream(RingAllReduce& barrier, json& report) {
     const auto channel = next().open(kStream);
-    const std::size_t piece = next().piece(), count = static_cast<std::size_t>(options_.bytes) / sizeof(float);
-    Floats memory(count);
-    const auto bytes = std::as_writable_bytes(memory.values());
+    const auto bytes = std::as_writable_bytes(shared_floats(static_cast<std::size_t>(options_.bytes) / sizeof(float)));
+    const std::size_t piece = next().piece();
     std::vector<double> seconds;
     for (std::size_t i = 0; i < kWarmUp + options_.iterations; ++i) {
       co_await wait_for_all(barrier);
@@ -255,6 +235,7 @@ class Peer {
   RealWorld world_;
   std::unique_ptr<net::Transport> transport_;
   net::Meeting next_, previous_;
+  std::shared_ptr<net::SharedMemory> memory_;
 };
 
 }  // namespace

@@ -36,6 +36,7 @@ class OpenLink final : public Link {
   std::unique_ptr<Channel> open(ChannelId id, std::size_t budget) override {
     return std::make_unique<OpenChannel>(core_, core_->open(id, budget));
   }
+  bool share(std::shared_ptr<const SharedMemory> memory) override { return core_->share(std::move(memory)); }
   Task<LinkError> ended() override { return LinkCore::ended(core_); }
   bool has_ended() const override { return core_->has_ended(); }
   void close(const LinkError& reason) override { core_->close(reason); }

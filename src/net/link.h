@@ -36,6 +36,11 @@ class Link {
   virtual std::unique_ptr<Channel> open(ChannelId id, std::size_t budget) = 0;
   std::unique_ptr<Channel> open(ChannelId id) { return open(id, Channel::kBudget); }
 
+  // Lets the other end read messages where they lie, if it is a process of this host: a send from this memory is not
+  // copied, and ends when the other end has read it. The link keeps the memory as long as it lasts, so it suits what is
+  // sent again and again. False if the link cannot; everything works then, too.
+  virtual bool share(std::shared_ptr<const SharedMemory> memory) = 0;
+
   // Waits until the link has ended, and says why. The wait may outlive the handle.
   virtual Task<LinkError> ended() = 0;
   virtual bool has_ended() const = 0;

@@ -106,7 +106,8 @@ void Lane::end_frame() {
   grain_.clear();
   if (frame_.kind == wire::FrameKind::kData) {
     const auto channel = std::move(channel_);
-    channel->piece_ended(frame_);
+    // A piece that was taken back before it was read does not count. Its channel is being closed.
+    if (!pipe_->were_taken_back()) channel->piece_ended(frame_);
   } else {
     goodbye_received_ = frame_.kind == wire::FrameKind::kGoodbye;
     link_.received(frame_, content_, *this);
@@ -145,6 +146,7 @@ bool Lane::fill_batch() {
     control_.pop_front();
     append_frame(control.header);
     if (control.content.empty()) continue;
+    batched_ += control.content.size();
     contents_.push_back(std::move(control.content));
     parts_.push_back(contents_.back());
     owners_.push_back(nullptr);
@@ -158,12 +160,14 @@ bool Lane::fill_batch() {
   while (headers_.size() < kMaxFrames && bytes < pipe_->piece() && !finishing_) {
     auto piece = link_.next_piece(pipe_->piece());
     if (!piece) break;
-    const auto& [channel, out] = *piece;
+    auto& [channel, out] = *piece;
+    const std::uint64_t begin = batched_;
     append_frame(out.header);
     append_parts(*out.send, out.header.offset, out.header.length, parts_);
     owners_.resize(parts_.size(), channel.get());
     bytes += out.header.length;
-    pieces_.push_back(std::move(*piece));
+    batched_ += out.header.length;
+    pieces_.push_back({std::move(channel), out, begin, batched_});
   }
   return !parts_.empty();
 }
@@ -172,9 +176,12 @@ void Lane::append_frame(const wire::FrameHeader& header) {
   headers_.push_back(encode(header));
   parts_.push_back(headers_.back());
   owners_.push_back(nullptr);
+  batched_ += wire::kFrameHeaderBytes;
 }
 
 void Lane::batch_written(std::size_t bytes) {
+  written_ += bytes;
+  end_written_pieces();
   while (bytes > 0) {
     ConstBytes& part = parts_[written_parts_];
     const std::size_t n = std::min(bytes, part.size());
@@ -187,10 +194,34 @@ void Lane::batch_written(std::size_t bytes) {
   owners_.clear();
   kept_.clear();
   written_parts_ = 0;
-  for (const auto& [channel, piece] : std::exchange(pieces_, {})) channel->outbox.written(piece);
+}
+
+// The memory of a piece may be used again once the pipe has it all, and has got back what it lent.
+void Lane::end_written_pieces() {
+  while (has_written_pieces() && !pipe_->lends_before(pieces_.front().end)) {
+    const Piece piece = std::move(pieces_.front());
+    pieces_.pop_front();
+    piece.channel->outbox.written(piece.out);
+  }
+  if (has_written_pieces()) lent_.notify();
+}
+
+Task<> Lane::settle(std::shared_ptr<LinkCore> link) {
+  try {
+    while (!link->stopped()) {
+      auto wait = has_written_pieces() ? pipe_->returned(pieces_.front().end) : lent_.wait();
+      co_await std::move(wait);
+      end_written_pieces();
+    }
+  } catch (const LinkError& error) {
+    link->fail(error.failure(), error.text());
+  }
 }
 
 void Lane::forget(const ChannelCore& channel) {
+  for (const Piece& piece : pieces_) {
+    if (piece.channel.get() == &channel) pipe_->take_back(piece.begin, piece.end);
+  }
   for (std::size_t i = written_parts_; i < parts_.size(); ++i) {
     if (owners_[i] != &channel) continue;
     parts_[i] = kept_.emplace_back(parts_[i].begin(), parts_[i].end());

@@ -17,15 +17,26 @@ class Lane {
  public:
   Lane(LinkCore& link, std::unique_ptr<Pipe> pipe);
 
-  // Two loops that run until the link ends. They fail the link when the pipe fails, or breaks the protocol.
+  // Loops that run until the link ends. They fail the link when the pipe fails, or breaks the protocol.
   Task<> read(std::shared_ptr<LinkCore> link);
   Task<> write(std::shared_ptr<LinkCore> link);
 
+  // Shows the other end memory to read from; false if the pipe has no use for it. From the first time on, settle() has
+  // to run, too.
+  bool share(std::shared_ptr<const SharedMemory> memory) { return pipe_->share(std::move(memory)); }
+  Task<> settle(std::shared_ptr<LinkCore> link);
+
   // There may be something to write.
-  void wake() { wake_.notify(); }
+  void wake() {
+    wake_.notify();
+    lent_.notify();
+  }
 
   // Queues a frame that goes before any data. Fails the link if too many wait already: nobody reads them.
   void control(const wire::FrameHeader& header, std::vector<std::byte> content = {});
+
+  // Ends the sends whose memory the pipe has let go of.
+  void end_written_pieces();
 
   // Nothing is sent after what is queued now.
   void finish();
@@ -34,7 +45,10 @@ class Lane {
   // message that arrives at all must arrive as it was.
   void forget(const ChannelCore& channel);
 
-  void close() { pipe_->close(); }
+  void close() {
+    pipe_->close();
+    wake();
+  }
   std::size_t piece() const { return pipe_->piece(); }
 
  private:
@@ -55,6 +69,7 @@ class Lane {
   bool fill_batch();
   void append_frame(const wire::FrameHeader& header);
   void batch_written(std::size_t bytes);
+  bool has_written_pieces() const { return !pieces_.empty() && pieces_.front().end <= written_; }
 
   LinkCore& link_;
   std::unique_ptr<Pipe> pipe_;
@@ -69,18 +84,28 @@ class Lane {
   std::vector<std::byte> grain_;          // of a fold: what came of an unfinished grain
   bool goodbye_received_ = false;
 
+  // A frame of data that the pipe has not let go of, and where it is in all that was ever written.
+  struct Piece {
+    std::shared_ptr<ChannelCore> channel;
+    Outbox::Piece out;
+    std::uint64_t begin, end;
+  };
+
   // The frames that are being written, as one batch.
   std::vector<wire::FrameHeaderBytes> headers_;
   std::vector<std::vector<std::byte>> contents_;
-  std::vector<std::pair<std::shared_ptr<ChannelCore>, Outbox::Piece>> pieces_;
   std::vector<ConstBytes> parts_;
   std::vector<const ChannelCore*> owners_;   // of each part; nullptr: the lane's own memory
   std::deque<std::vector<std::byte>> kept_;  // parts whose owner has gone
   std::size_t written_parts_ = 0;
 
+  std::deque<Piece> pieces_;
+  std::uint64_t batched_ = 0, written_ = 0;  // bytes since the beginning
+
   std::deque<Control> control_;
   bool finishing_ = false;
   Signal wake_;
+  Signal lent_;  // the pipe has lent something
 };
 
 }  // namespace rookery::net::internal

@@ -18,14 +18,20 @@ LinkCore::LinkCore(Clock& clock, std::vector<std::unique_ptr<Pipe>> pipes, LinkO
 // The loops own the link: they end soon after it does, and nobody has to wait for that.
 void LinkCore::start() {
   const auto self = shared_from_this();
-  const auto spawn = [&](Task<> task) {
-    boost::asio::co_spawn(clock_.executor(), std::move(task), boost::asio::detached);
-  };
   for (const auto& lane : lanes_) {
     spawn(lane->read(self));
     spawn(lane->write(self));
   }
   spawn(watch(self));
+}
+
+void LinkCore::spawn(Task<> task) { boost::asio::co_spawn(clock_.executor(), std::move(task), boost::asio::detached); }
+
+bool LinkCore::share(std::shared_ptr<const SharedMemory> memory) {
+  // A pipe through which memory can be shared has no others beside it.
+  if (failure_ || lanes_.size() > 1 || !lanes_.front()->share(std::move(memory))) return false;
+  if (!std::exchange(shares_, true)) spawn(lanes_.front()->settle(shared_from_this()));
+  return true;
 }
 
 // On a link that has ended: nobody wants what comes, and nothing can be sent.
@@ -115,6 +121,7 @@ void LinkCore::close_channel(ChannelCore& channel, const LinkError& reason) {
 
 // Ends the channel here, and tells the other end, on every lane behind what is being written.
 void LinkCore::channel_closed(ChannelCore& channel, const LinkError& reason) {
+  for (const auto& lane : lanes_) lane->end_written_pieces();  // the other end may have had them all before it closed
   channel.fail(std::make_shared<LinkError>(named(reason)));
   if (channel.close_sent || failure_) return;
   channel.close_sent = true;
@@ -236,6 +243,7 @@ void LinkCore::shut() {
 
 void LinkCore::end(std::shared_ptr<const LinkError> failure) {
   if (failure_) return;
+  for (const auto& lane : lanes_) lane->end_written_pieces();
   failure_ = std::move(failure);
   to_send_.clear();
   to_credit_.clear();

@@ -33,6 +33,7 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   static Task<LinkError> ended(std::shared_ptr<LinkCore> self);
   LinkStatistics statistics() const { return statistics_; }
   std::size_t piece() const { return lanes_.front()->piece(); }
+  bool share(std::shared_ptr<const SharedMemory> memory);
 
   // For channels.
   void wants_to_send(ChannelCore& channel);
@@ -51,6 +52,8 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   std::shared_ptr<const LinkError> fail(Failure failure, std::string_view text);
 
  private:
+  void spawn(Task<> task);
+
   static constexpr std::size_t kMaxUnopened = 1024;       // channels that only the other end has opened
   static constexpr std::size_t kMaxHalfClosed = 1 << 14;  // channels that only this end has closed
 
@@ -69,6 +72,7 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   std::map<ChannelId, std::shared_ptr<ChannelCore>> channels_;
   std::size_t unopened_ = 0, half_closed_ = 0;
   std::deque<std::shared_ptr<ChannelCore>> to_send_, to_credit_;
+  bool shares_ = false;  // memory with the other end
   std::shared_ptr<const LinkError> failure_;
   bool closing_ = false;  // has ended here; the lanes are saying goodbye
   std::size_t goodbyes_ = 0;

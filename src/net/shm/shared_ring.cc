@@ -1,25 +1,16 @@
 #include "net/shm/shared_ring.h"
 
 #include <cerrno>
-#include <fcntl.h>
 #include <new>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <system_error>
-#include <unistd.h>
-#include <utility>
 
 #include "base/error.h"
 #include "net/error.h"
+#include "net/shm/memory_file.h"
 
 namespace rookery::net::internal {
 namespace {
-
-constexpr std::size_t kControlBytes = 4096;
-static_assert(2 * sizeof(RingControl) <= kControlBytes);
-constexpr std::size_t kTotalBytes = kControlBytes + 2 * SharedRings::kRingBytes;
-// Without these the other process could shrink the memory, and every access here would be a fault.
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 [[noreturn]] void fail(const char* what) { throw Error("{} failed: {}", what, std::system_category().message(errno)); }
 
@@ -32,34 +23,14 @@ void* map(void* where, std::size_t size, int fd, std::size_t offset) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-int Descriptor::release() { return std::exchange(fd_, -1); }
-
-Descriptor SharedRings::create() {
-  Descriptor memory(::memfd_create("rookery-link", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (memory.get() < 0) fail("memfd_create");
-  if (::ftruncate(memory.get(), kTotalBytes) != 0) fail("ftruncate of shared memory");
-  if (::fcntl(memory.get(), F_ADD_SEALS, kSeals) != 0) fail("sealing of shared memory");
-  return memory;
-}
+Descriptor SharedRings::create() { return create_memory_file(kTotalBytes); }
 
 SharedRings::SharedRings(const Descriptor& memory) {
-  struct stat facts {};
-  const int seals = ::fcntl(memory.get(), F_GET_SEALS);
-  if (::fstat(memory.get(), &facts) != 0 || facts.st_size != static_cast<off_t>(kTotalBytes) || seals < 0 ||
-      (seals & kSeals) != kSeals) {
-    throw LinkError(Failure::kProtocol, "", "offered shared memory of the wrong size, or without seals");
+  if (memory_file_size(memory) != kTotalBytes) {
+    throw LinkError(Failure::kProtocol, "", "offered shared memory of the wrong size");
   }
-  // Fresh memory is zero, which is what both controls start from; nobody constructs them a second time.
-  controls_ = std::launder(static_cast<RingControl*>(map(nullptr, kControlBytes, memory.get(), 0)));
+  // Fresh memory is zero, which is what the controls start from; nobody constructs them a second time.
+  directions_ = std::launder(static_cast<Direction*>(map(nullptr, kControlBytes, memory.get(), 0)));
   for (std::size_t i = 0; i < 2; ++i) {
     void* both = ::mmap(nullptr, 2 * kRingBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (both == MAP_FAILED) fail("mmap of shared memory");
@@ -71,7 +42,7 @@ SharedRings::SharedRings(const Descriptor& memory) {
 }
 
 SharedRings::~SharedRings() {
-  if (controls_ != nullptr) ::munmap(controls_, kControlBytes);
+  if (directions_ != nullptr) ::munmap(directions_, kControlBytes);
   for (std::byte* ring : rings_) {
     if (ring != nullptr) ::munmap(ring, 2 * kRingBytes);
   }

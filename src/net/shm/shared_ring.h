@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <span>
 
+#include "net/shm/descriptor.h"
+#include "net/shm/loans.h"
+
 namespace rookery::net::internal {
 
 // The bookkeeping of a ring of bytes between two processes, as it lies in shared memory. One writes, one reads; neither
@@ -24,24 +27,8 @@ struct RingControl {
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
-// A file descriptor that closes itself.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor();
-  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
-  Descriptor& operator=(Descriptor&& other) noexcept;
-
-  int get() const { return fd_; }
-  int release();
-
- private:
-  int fd_ = -1;
-};
-
-// The memory that two processes share: for each direction a control and a ring of bytes. Each ring is mapped twice in a
-// row, so that any bytes in it can be seen as one span.
+// The memory that two processes share: for each direction a control, loans, and a ring of bytes. Each ring is mapped
+// twice in a row, so that any bytes in it can be seen as one span.
 class SharedRings {
  public:
   static constexpr std::size_t kRingBytes = 1024 * 1024;
@@ -56,11 +43,20 @@ class SharedRings {
   SharedRings(const SharedRings&) = delete;
   SharedRings& operator=(const SharedRings&) = delete;
 
-  RingControl& control(int direction) { return controls_[direction]; }
+  RingControl& control(int direction) { return directions_[direction].ring; }
+  LoanControl& loans(int direction) { return directions_[direction].loans; }
   std::byte* bytes(int direction) { return rings_[direction]; }  // 2 * kRingBytes, the halves the same
 
  private:
-  RingControl* controls_ = nullptr;
+  struct Direction {
+    RingControl ring;
+    LoanControl loans;
+  };
+  static constexpr std::size_t kControlBytes = 8192;
+  static_assert(2 * sizeof(Direction) <= kControlBytes);
+  static constexpr std::size_t kTotalBytes = kControlBytes + 2 * kRingBytes;
+
+  Direction* directions_ = nullptr;
   std::byte* rings_[2] = {nullptr, nullptr};
 };
 

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <optional>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <system_error>
@@ -18,13 +19,17 @@
 
 #include "base/signal.h"
 #include "net/error.h"
+#include "net/shm/loans.h"
 #include "net/shm/shared_ring.h"
 
 namespace rookery::net {
 namespace {
 
 namespace asio = boost::asio;
+using internal::Borrower;
 using internal::Descriptor;
+using internal::Lender;
+using internal::LoanControl;
 using internal::RingControl;
 using internal::SharedRings;
 
@@ -34,11 +39,78 @@ constexpr std::size_t kPiece = 64 * 1024;  // copied before the other end is tol
 // pays for the switch.
 constexpr std::size_t kAhead = 256 * 1024;
 constexpr std::size_t kRefill = kAhead / 2;
-constexpr int kPatience = 8;  // turns of the loop to wait before going to sleep
-constexpr std::array<char, 4> kGreeting = {'R', 'K', 'S', '1'};
-constexpr std::size_t kDescriptors = 3;  // the memory, the offering end's bell, the accepting end's bell
+constexpr int kPatience = 8;                     // turns of the loop to wait before going to sleep
+constexpr std::size_t kWorthLending = 4096;      // bytes; less is sooner copied
+constexpr std::size_t kLentPiece = 1024 * 1024;  // what is not copied needs no cache between
+constexpr std::uint64_t kFewLoans = LoanControl::kMaxLoans / 4;
+
+// What is said over the socket, with descriptors beside it.
+using Greeting = std::array<char, 4>;
+constexpr Greeting kOffer = {'R', 'K', 'S', '2'};  // the rings, the offering end's bell, the accepting end's bell
+constexpr Greeting kShow = {'R', 'K', 'M', '1'};   // memory to read from
+constexpr std::size_t kMaxDescriptors = 3;
 
 [[noreturn]] void fail_closed() { throw LinkError(Failure::kClosed, "", "the connection was closed"); }
+
+// Room for descriptors beside a greeting.
+struct Parcel {
+  Parcel() {
+    message.msg_iov = &vector;
+    message.msg_iovlen = 1;
+    message.msg_control = ancillary.data();
+    message.msg_controllen = ancillary.size();
+  }
+  Parcel(const Parcel&) = delete;
+  Parcel& operator=(const Parcel&) = delete;
+
+  Greeting greeting{};
+  iovec vector{greeting.data(), greeting.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> ancillary{};
+  msghdr message{};
+};
+
+// False if the other end has gone.
+bool send_descriptors(UnixSocket& socket, const Greeting& greeting, std::span<const int> descriptors) {
+  Parcel parcel;
+  parcel.greeting = greeting;
+  parcel.message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+  cmsghdr* header = CMSG_FIRSTHDR(&parcel.message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+  std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
+  const ssize_t n = ::sendmsg(socket.native_handle(), &parcel.message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  return n == static_cast<ssize_t>(greeting.size());
+}
+
+// Nothing if nothing is there. Throws LinkError unless it is this greeting with as many descriptors, and if the other
+// end is gone.
+template <std::size_t kCount>
+std::optional<std::array<Descriptor, kCount>> receive_descriptors(UnixSocket& socket, const Greeting& expected) {
+  Parcel parcel;
+  const ssize_t n = ::recvmsg(socket.native_handle(), &parcel.message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
+  if (n <= 0) fail_closed();
+  std::array<Descriptor, kMaxDescriptors> received;
+  std::size_t count = 0;
+  const cmsghdr* header = CMSG_FIRSTHDR(&parcel.message);
+  if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+    count = std::min((header->cmsg_len - CMSG_LEN(0)) / sizeof(int), kMaxDescriptors);
+    std::array<int, kMaxDescriptors> numbers{};
+    std::memcpy(numbers.data(), CMSG_DATA(header), count * sizeof(int));
+    for (std::size_t i = 0; i < count; ++i) {
+      ::fcntl(numbers[i], F_SETFL, ::fcntl(numbers[i], F_GETFL) | O_NONBLOCK);  // whatever it is, it cannot hold us up
+      received[i] = Descriptor(numbers[i]);
+    }
+  }
+  const bool whole = n == static_cast<ssize_t>(expected.size()) && (parcel.message.msg_flags & MSG_CTRUNC) == 0;
+  if (!whole || parcel.greeting != expected || count != kCount) {
+    throw LinkError(Failure::kProtocol, "", "offered no shared memory");
+  }
+  std::array<Descriptor, kCount> wanted;
+  std::move(received.begin(), received.begin() + kCount, wanted.begin());
+  return wanted;
+}
 
 // What the pipe shares with the loop that watches the socket.
 struct State {
@@ -48,6 +120,10 @@ struct State {
         in(rings.control(1 - out_direction)),
         out_bytes(rings.bytes(out_direction)),
         in_bytes(rings.bytes(1 - out_direction)),
+        out_loans(rings.loans(out_direction)),
+        in_loans(rings.loans(1 - out_direction)),
+        lender(out_loans),
+        borrower(in_loans),
         socket(std::move(s)),
         bell(socket.get_executor(), own.release()),
         other_bell(std::move(others)) {}
@@ -63,11 +139,22 @@ struct State {
     [[maybe_unused]] const ssize_t n = ::write(other_bell.get(), &one, sizeof one);  // fails only if it is rung already
   }
 
+  // Takes memory that the other end shows. False if there is none now.
+  bool take_memory() {
+    const auto shown = receive_descriptors<1>(socket, kShow);
+    if (shown) borrower.shown(shown->front());
+    return shown.has_value();
+  }
+
   SharedRings rings;
   RingControl& out;
   RingControl& in;
   std::byte* out_bytes;
   std::byte* in_bytes;
+  LoanControl& out_loans;
+  LoanControl& in_loans;
+  Lender lender;
+  Borrower borrower;
   UnixSocket socket;
   asio::posix::stream_descriptor bell;  // rung by the other end
   Descriptor other_bell;
@@ -76,10 +163,18 @@ struct State {
   bool other_gone = false;  // its process
 };
 
-// Nothing is ever sent over the socket: it becomes readable when the other end goes.
+// The socket becomes readable when the other end shows memory, and when it goes.
 Task<> watch_socket(std::shared_ptr<State> state) {
-  boost::system::error_code ended;
-  co_await state->socket.async_wait(UnixSocket::wait_read, asio::redirect_error(asio::use_awaitable, ended));
+  try {
+    while (!state->closed) {
+      boost::system::error_code ended;
+      co_await state->socket.async_wait(UnixSocket::wait_read, asio::redirect_error(asio::use_awaitable, ended));
+      if (ended) break;
+      state->take_memory();
+    }
+  } catch (const Error&) {
+    // It is gone, or no longer to be trusted.
+  }
   state->other_gone = true;
   state->rung.notify();
 }
@@ -111,27 +206,47 @@ class ShmPipe final : public Pipe {
     std::size_t total = 0;
     for (ConstBytes part : parts) {
       while (!part.empty()) {
-        const std::size_t n = std::min({part.size(), room(), kPiece});
+        const std::size_t n = part.size() >= kWorthLending && s.lender.lends(part) ? lend(part) : copy(part);
         if (n == 0) return total;
-        std::memcpy(s.out_bytes + written_ % SharedRings::kRingBytes, part.data(), n);
-        written_ += n;
-        s.out.written.store(written_);
         s.wake(s.out.reader);
         part = part.subspan(n);
         total += n;
+        position_ += n;
       }
     }
     return total;
   }
 
   Task<> writable() override {
-    return sleep(state_->out.writer, [this] { return room() > 0 || state_->out.reader_closed.load() != 0; });
+    return sleep(state_->out.writer,
+                 [this] { return (room() > 0 && state_->lender.has_room()) || state_->out.reader_closed.load() != 0; });
   }
+
+  bool share(std::shared_ptr<const SharedMemory> memory) override {
+    State& s = *state_;
+    if (s.closed || s.other_gone || !s.lender.can_show()) return false;
+    const int file = memory->file().get();
+    if (!send_descriptors(s.socket, kShow, {&file, 1})) return false;
+    s.lender.show(std::move(memory));
+    return true;
+  }
+
+  bool lends_before(std::uint64_t end) const override {
+    const auto first = state_->lender.first_lent();
+    return first && *first < end;
+  }
+  Task<> returned(std::uint64_t end) override {
+    return sleep(state_->out_loans.lender,
+                 [this, end] { return !lends_before(end) || state_->out.reader_closed.load() != 0; });
+  }
+
+  void take_back(std::uint64_t begin, std::uint64_t end) override { state_->lender.take_back(begin, end); }
+  bool were_taken_back() override { return state_->borrower.was_revoked(); }
 
   std::size_t read(MutableBytes into) override {
     std::size_t total = 0;
     while (total < into.size()) {
-      if (total > 0 && available() == 0) break;
+      if (total > 0 && !has_something()) break;
       const ConstBytes next = view(into.size() - total);
       if (next.empty()) break;
       std::memcpy(into.data() + total, next.data(), next.size());
@@ -147,19 +262,31 @@ class ShmPipe final : public Pipe {
     // Closed is looked at first: what was written before it is seen then.
     const bool ended = s.in.writer_closed.load() != 0 || s.other_gone;
     const std::size_t n = std::min({limit, available(), kPiece});
+    if (n == 0 && is_lent()) {
+      while (!s.borrower.knows_memory() && s.take_memory()) {
+      }
+      const ConstBytes rest = s.borrower.rest();
+      return rest.first(std::min(limit, rest.size()));
+    }
     if (n == 0 && ended) fail_closed();
     return {s.in_bytes + read_ % SharedRings::kRingBytes, n};
   }
 
   void skip(std::size_t bytes) override {
     State& s = *state_;
-    read_ += bytes;
-    s.in.read.store(read_);
-    if (available() <= kRefill) s.wake(s.in.writer);
+    if (is_lent()) {
+      if (!s.borrower.skip(bytes) || s.borrower.outstanding() > kFewLoans) return;
+      s.wake(s.in.writer);
+      s.wake(s.in_loans.lender);
+    } else {
+      read_ += bytes;
+      s.in.read.store(read_);
+      if (unread() <= kRefill) s.wake(s.in.writer);
+    }
   }
 
   Task<> readable() override {
-    return sleep(state_->in.reader, [this] { return available() > 0 || state_->in.writer_closed.load() != 0; });
+    return sleep(state_->in.reader, [this] { return has_something() || state_->in.writer_closed.load() != 0; });
   }
 
   void close() override {
@@ -175,21 +302,53 @@ class ShmPipe final : public Pipe {
     s.socket.close(ignored);
   }
 
-  std::size_t piece() const override { return kPiece; }
+  std::size_t piece() const override { return state_->lender.has_shown() ? kLentPiece : kPiece; }
 
  private:
   std::size_t room() const {
     const std::uint64_t unread = written_ - state_->out.read.load();
-    if (unread > SharedRings::kRingBytes) throw LinkError(Failure::kProtocol, "", "a shared ring with wrong numbers");
+    if (unread > SharedRings::kRingBytes) fail_numbers();
     const bool keeps_up = state_->out.reader.load() == RingControl::kAwake;
     const std::size_t limit = keeps_up ? kAhead : SharedRings::kRingBytes;
     return limit - std::min(limit, unread);
   }
 
-  std::size_t available() const {
+  std::size_t copy(ConstBytes part) {
+    State& s = *state_;
+    const std::size_t n = std::min({part.size(), room(), kPiece});
+    std::memcpy(s.out_bytes + written_ % SharedRings::kRingBytes, part.data(), n);
+    written_ += n;
+    s.out.written.store(written_);
+    return n;
+  }
+
+  std::size_t lend(ConstBytes part) {
+    State& s = *state_;
+    if (!s.lender.has_room()) return 0;
+    s.lender.lend(part, written_, position_);
+    return part.size();
+  }
+
+  // What has been written to the ring; what of it comes before the next loan; whether that is next.
+  std::size_t unread() const {
     const std::uint64_t unread = state_->in.written.load() - read_;
-    if (unread > SharedRings::kRingBytes) throw LinkError(Failure::kProtocol, "", "a shared ring with wrong numbers");
+    if (unread > SharedRings::kRingBytes) fail_numbers();
     return unread;
+  }
+  std::size_t available() const {
+    const std::size_t written = unread();  // looked at first: a loan that was given before it is seen then
+    const internal::Loan* loan = state_->borrower.next();
+    if (loan != nullptr && loan->at < read_) fail_numbers();
+    return loan == nullptr ? written : std::min<std::uint64_t>(written, loan->at - read_);
+  }
+  bool is_lent() const {
+    const internal::Loan* loan = state_->borrower.next();
+    return loan != nullptr && loan->at == read_;
+  }
+  bool has_something() const { return available() > 0 || is_lent(); }
+
+  [[noreturn]] static void fail_numbers() {
+    throw LinkError(Failure::kProtocol, "", "a shared ring with wrong numbers");
   }
 
   template <typename Condition>
@@ -210,7 +369,8 @@ class ShmPipe final : public Pipe {
   }
 
   std::shared_ptr<State> state_;
-  std::uint64_t written_ = 0, read_ = 0;  // this end's own counts; those in shared memory are copies
+  std::uint64_t written_ = 0, read_ = 0;  // this end's own counts of the rings; those in shared memory are copies
+  std::uint64_t position_ = 0;            // of all that was written, the lent bytes too
 };
 
 Descriptor make_bell() {
@@ -219,63 +379,15 @@ Descriptor make_bell() {
   return bell;
 }
 
-// A greeting with room for descriptors beside it.
-struct Parcel {
-  Parcel() {
-    message.msg_iov = &vector;
-    message.msg_iovlen = 1;
-    message.msg_control = ancillary.data();
-    message.msg_controllen = ancillary.size();
-  }
-  Parcel(const Parcel&) = delete;
-  Parcel& operator=(const Parcel&) = delete;
-
-  std::array<char, kGreeting.size()> greeting{};
-  iovec vector{greeting.data(), greeting.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kDescriptors * sizeof(int))> ancillary{};
-  msghdr message{};
-};
-
-void send_descriptors(UnixSocket& socket, const std::array<int, kDescriptors>& descriptors) {
-  Parcel parcel;
-  parcel.greeting = kGreeting;
-  cmsghdr* header = CMSG_FIRSTHDR(&parcel.message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof descriptors);
-  std::memcpy(CMSG_DATA(header), descriptors.data(), sizeof descriptors);
-  if (::sendmsg(socket.native_handle(), &parcel.message, MSG_NOSIGNAL) != static_cast<ssize_t>(kGreeting.size())) {
-    throw LinkError(Failure::kClosed, "", "went away before it took the shared memory");
-  }
-}
-
-std::array<Descriptor, kDescriptors> receive_descriptors(UnixSocket& socket) {
-  Parcel parcel;
-  const ssize_t n = ::recvmsg(socket.native_handle(), &parcel.message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  std::array<Descriptor, kDescriptors> received;
-  const cmsghdr* header = n < 0 ? nullptr : CMSG_FIRSTHDR(&parcel.message);
-  if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
-    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    std::array<int, kDescriptors> numbers{-1, -1, -1};
-    std::memcpy(numbers.data(), CMSG_DATA(header), std::min(count, kDescriptors) * sizeof(int));
-    std::ranges::transform(numbers, received.begin(), [](int fd) {
-      if (fd >= 0) ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);  // whatever it is, it cannot hold us up
-      return Descriptor(fd);
-    });
-  }
-  const bool whole = n == static_cast<ssize_t>(kGreeting.size()) && received.back().get() >= 0;
-  if (!whole || parcel.greeting != kGreeting || (parcel.message.msg_flags & MSG_CTRUNC) != 0) {
-    throw LinkError(Failure::kProtocol, "", "offered no shared memory");
-  }
-  return received;
-}
-
 }  // namespace
 
 std::unique_ptr<Pipe> offer_shm_pipe(UnixSocket socket) {
   const Descriptor memory = SharedRings::create();
   Descriptor own = make_bell(), others = make_bell();
-  send_descriptors(socket, {memory.get(), own.get(), others.get()});
+  const int descriptors[] = {memory.get(), own.get(), others.get()};
+  if (!send_descriptors(socket, kOffer, descriptors)) {
+    throw LinkError(Failure::kClosed, "", "went away before it took the shared memory");
+  }
   return std::make_unique<ShmPipe>(
       std::make_shared<State>(memory, 0, std::move(socket), std::move(own), std::move(others)));
 }
@@ -289,7 +401,9 @@ Task<std::unique_ptr<Pipe>> accept_shm_pipe(Clock& clock, UnixSocket socket, Tim
   boost::system::error_code ended;
   co_await socket.async_wait(UnixSocket::wait_read, asio::redirect_error(asio::use_awaitable, ended));
   if (ended) throw LinkError(Failure::kLate, "", "offered no shared memory in time");
-  auto [memory, others, own] = receive_descriptors(socket);
+  auto received = receive_descriptors<3>(socket, kOffer);
+  if (!received) throw LinkError(Failure::kProtocol, "", "offered no shared memory");
+  auto& [memory, others, own] = *received;
   auto state = std::make_shared<State>(memory, 1, std::move(socket), std::move(own), std::move(others));
   co_return std::make_unique<ShmPipe>(std::move(state));
 }
