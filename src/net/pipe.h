@@ -56,7 +56,7 @@ class Pipe {
   // Whether some of the first `end` bytes that were ever written are lent: then the other end may still read them in
   // the caller's memory.
   virtual bool lends_before(std::uint64_t /*end*/) const { return false; }
-  virtual Task<> returned(std::uint64_t end);  // until that is not so
+  virtual Task<> returned(std::uint64_t end);  // until that is not so, or the pipe has ended
 
   // Bytes [begin, end) of all that were ever written are not lent any more. If the other end had not read them yet, it
   // never gets them right, and is told so.

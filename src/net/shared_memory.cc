@@ -7,7 +7,9 @@ namespace rookery::net {
 
 struct SharedMemory::Parts {
   explicit Parts(std::size_t bytes)
-      : file(internal::create_memory_file(bytes)), mapping(file, 0, bytes, internal::Access::kReadAndWrite) {}
+      : file(internal::create_memory_file(bytes)), mapping(file, 0, bytes, internal::Access::kReadAndWrite) {
+    internal::forbid_writing(file);  // whoever is shown it may read
+  }
 
   internal::Descriptor file;
   internal::Mapping mapping;

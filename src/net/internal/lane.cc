@@ -209,8 +209,15 @@ void Lane::end_written_pieces() {
 Task<> Lane::settle(std::shared_ptr<LinkCore> link) {
   try {
     while (!link->stopped()) {
-      auto wait = has_written_pieces() ? pipe_->returned(pieces_.front().end) : lent_.wait();
-      co_await std::move(wait);
+      if (!has_written_pieces()) {
+        auto wait = lent_.wait();
+        co_await std::move(wait);
+        continue;
+      }
+      const std::uint64_t end = pieces_.front().end;
+      auto returned = pipe_->returned(end);
+      co_await std::move(returned);
+      if (pipe_->lends_before(end)) break;  // the pipe has ended; whoever reads it will say so
       end_written_pieces();
     }
   } catch (const LinkError& error) {

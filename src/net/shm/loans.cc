@@ -38,7 +38,7 @@ std::uint64_t Lender::outstanding() const {
 
 void Lender::lend(ConstBytes bytes, std::uint64_t at, std::uint64_t position) {
   const auto place = find(bytes);
-  ROOKERY_CHECK(place && has_room());
+  ROOKERY_CHECK(place);
   const std::size_t slot = given_ % LoanControl::kMaxLoans;
   control_.loans[slot] = {at, place->offset, static_cast<std::uint32_t>(bytes.size()), place->memory};
   control_.revoked[slot].store(0, std::memory_order_relaxed);
@@ -62,7 +62,13 @@ void Lender::take_back(std::uint64_t begin, std::uint64_t end) {
 
 void Borrower::shown(const Descriptor& file) {
   if (memories_.size() == kMaxShown) fail_protocol("shows too many pieces of memory");
-  memories_.emplace_back(file, 0, memory_file_size(file), Access::kRead);
+  try {
+    memories_.emplace_back(file, 0, memory_file_size(file, Access::kRead), Access::kRead);
+  } catch (const LinkError&) {
+    throw;
+  } catch (const Error& error) {
+    throw LinkError(Failure::kProtocol, "", error.what());
+  }
 }
 
 const Loan* Borrower::next() {

@@ -52,7 +52,7 @@ class Lender {
   // Whether one more loan can be given now. Throws LinkError if the other end has returned what makes no sense.
   bool has_room() const;
 
-  // Requires: lends(bytes), has_room(). `at`: of the ring; `position`: of the stream.
+  // Requires: lends(bytes), and has_room() was true. `at`: of the ring; `position`: of the stream.
   void lend(ConstBytes bytes, std::uint64_t at, std::uint64_t position);
 
   // Position of the first byte that is lent.

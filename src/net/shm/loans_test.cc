@@ -118,24 +118,20 @@ TEST_F(LoansTest, NonsenseOfTheOtherEndIsRefused) {
 }
 
 TEST_F(LoansTest, OnlyMemoryThatStaysIsTaken) {
-  const auto offer = [&](const std::function<void(int)>& prepare) {
-    const Descriptor file(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    prepare(file.get());
+  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
+  const auto offer = [&](off_t allocated, off_t size, int seals, unsigned flags = 0) {
+    const Descriptor file(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags));
+    ASSERT_TRUE(allocated == 0 || ::fallocate(file.get(), 0, 0, allocated) == 0);
+    ASSERT_EQ(::ftruncate(file.get(), size), 0);
+    ASSERT_EQ(::fcntl(file.get(), F_ADD_SEALS, seals), 0);
     borrower.shown(file);
   };
-  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-  EXPECT_THROW(offer([](int fd) { ASSERT_EQ(::fallocate(fd, 0, 0, 8192), 0); }), LinkError);
-  // More than there is behind it: whoever reads it would have to provide it.
-  EXPECT_THROW(offer([](int fd) {
-                 ASSERT_EQ(::ftruncate(fd, off_t{1} << 40), 0);
-                 ASSERT_EQ(::fcntl(fd, F_ADD_SEALS, kSeals), 0);
-               }),
-               LinkError);
-  EXPECT_THROW(offer([](int fd) { ASSERT_EQ(::fcntl(fd, F_ADD_SEALS, kSeals), 0); }), Error);  // nothing at all
-  EXPECT_NO_THROW(offer([](int fd) {
-    ASSERT_EQ(::fallocate(fd, 0, 0, 8192), 0);
-    ASSERT_EQ(::fcntl(fd, F_ADD_SEALS, kSeals), 0);
-  }));
+  EXPECT_NO_THROW(offer(8192, 8192, kSeals));
+  EXPECT_THROW(offer(8192, 8192, kSeals & ~F_SEAL_SHRINK), LinkError);
+  EXPECT_THROW(offer(8192, 8192, kSeals & ~F_SEAL_FUTURE_WRITE), LinkError);  // holes could be punched into it
+  EXPECT_THROW(offer(0, off_t{1} << 40, kSeals), LinkError);  // whoever reads it would have to provide it
+  EXPECT_THROW(offer(0, 0, kSeals), LinkError);
+  EXPECT_THROW(offer(0, 2 << 20, kSeals, MFD_HUGETLB), LinkError);
   const auto show_many = [&] {
     for (std::size_t i = 0; i <= internal::kMaxShown; ++i) borrower.shown(memory->file());
   };
@@ -301,6 +297,39 @@ TEST_F(LendingTest, ALinkThatGoesLeavesNothingWaiting) {
   };
   run_both(send(), leave());
   EXPECT_FALSE(bob->share(memory));
+}
+
+// Parameters are nobody else's to change.
+TEST_F(LoansTest, WhoeverIsShownMemoryCannotWriteIt) {
+  const int fd = memory->file().get();
+  EXPECT_EQ(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+  EXPECT_LT(::pwrite(fd, "x", 1, 0), 0);
+  EXPECT_NE(::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
+  memory->bytes()[0] = std::byte{1};
+}
+
+// The other end's process dies, with bytes of its own unread and loans out.
+TEST_F(LendingTest, AnEndThatVanishesLeavesNothingWaiting) {
+  for (int moment = 0; moment < 12; ++moment) {
+    auto [a, b] = world->connect();
+    std::vector<std::unique_ptr<Pipe>> one;
+    one.push_back(std::move(a));
+    const auto link = make_link(world->clock(), std::move(one), {.peer = "bob"});
+    EXPECT_TRUE(link->share(memory));
+    const auto send = [&]() -> Task<> {
+      const auto channel = link->open(kChannel);
+      auto sending = channel->send({}, memory->bytes().first(60000));
+      EXPECT_THROW(co_await std::move(sending), LinkError);
+    };
+    const auto vanish = [&, &pipe = b]() -> Task<> {
+      for (int i = 0; i < 2 * moment; ++i) co_await yield();
+      const wire::FrameHeaderBytes ping = wire::encode(wire::FrameHeader{.kind = wire::FrameKind::kPing});
+      const ConstBytes part = ping;
+      if (moment % 2 == 0) pipe->write({&part, 1});
+      pipe->close();
+    };
+    run_both(send(), vanish());
+  }
 }
 
 TEST_F(LendingTest, OnlySoMuchMemoryCanBeShown) {

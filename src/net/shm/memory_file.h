@@ -13,10 +13,14 @@ namespace rookery::net::internal {
 // New memory, all zeros. Throws Error if the system has none.
 Descriptor create_memory_file(std::size_t bytes);
 
-// The size of what another process calls such a file. Throws LinkError if its size could change.
-std::size_t memory_file_size(const Descriptor& file);
+// From now on nobody can map it for writing, or punch holes into it; those who have mapped it already may write on.
+void forbid_writing(const Descriptor& file);
 
 enum class Access { kRead, kReadAndWrite };
+
+// The size of what another process calls such a file, to be used like this. Throws LinkError if its size could change;
+// or, if it is only for reading, what is behind it.
+std::size_t memory_file_size(const Descriptor& file, Access access);
 
 // A range of such a file in this process, while this lives. Throws Error if it cannot be mapped.
 class Mapping {

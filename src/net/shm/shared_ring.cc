@@ -26,7 +26,7 @@ void* map(void* where, std::size_t size, int fd, std::size_t offset) {
 Descriptor SharedRings::create() { return create_memory_file(kTotalBytes); }
 
 SharedRings::SharedRings(const Descriptor& memory) {
-  if (memory_file_size(memory) != kTotalBytes) {
+  if (memory_file_size(memory, Access::kReadAndWrite) != kTotalBytes) {
     throw LinkError(Failure::kProtocol, "", "offered shared memory of the wrong size");
   }
   // Fresh memory is zero, which is what the controls start from; nobody constructs them a second time.

@@ -1,14 +1,7 @@
 #include "net/shm/shm_pipe.h"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstring>
-#include <fcntl.h>
-#include <optional>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <system_error>
 #include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -21,6 +14,7 @@
 #include "net/error.h"
 #include "net/shm/loans.h"
 #include "net/shm/shared_ring.h"
+#include "net/shm/side_line.h"
 
 namespace rookery::net {
 namespace {
@@ -44,73 +38,7 @@ constexpr std::size_t kWorthLending = 4096;      // bytes; less is sooner copied
 constexpr std::size_t kLentPiece = 1024 * 1024;  // what is not copied needs no cache between
 constexpr std::uint64_t kFewLoans = LoanControl::kMaxLoans / 4;
 
-// What is said over the socket, with descriptors beside it.
-using Greeting = std::array<char, 4>;
-constexpr Greeting kOffer = {'R', 'K', 'S', '2'};  // the rings, the offering end's bell, the accepting end's bell
-constexpr Greeting kShow = {'R', 'K', 'M', '1'};   // memory to read from
-constexpr std::size_t kMaxDescriptors = 3;
-
 [[noreturn]] void fail_closed() { throw LinkError(Failure::kClosed, "", "the connection was closed"); }
-
-// Room for descriptors beside a greeting.
-struct Parcel {
-  Parcel() {
-    message.msg_iov = &vector;
-    message.msg_iovlen = 1;
-    message.msg_control = ancillary.data();
-    message.msg_controllen = ancillary.size();
-  }
-  Parcel(const Parcel&) = delete;
-  Parcel& operator=(const Parcel&) = delete;
-
-  Greeting greeting{};
-  iovec vector{greeting.data(), greeting.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> ancillary{};
-  msghdr message{};
-};
-
-// False if the other end has gone.
-bool send_descriptors(UnixSocket& socket, const Greeting& greeting, std::span<const int> descriptors) {
-  Parcel parcel;
-  parcel.greeting = greeting;
-  parcel.message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
-  cmsghdr* header = CMSG_FIRSTHDR(&parcel.message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
-  std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
-  const ssize_t n = ::sendmsg(socket.native_handle(), &parcel.message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  return n == static_cast<ssize_t>(greeting.size());
-}
-
-// Nothing if nothing is there. Throws LinkError unless it is this greeting with as many descriptors, and if the other
-// end is gone.
-template <std::size_t kCount>
-std::optional<std::array<Descriptor, kCount>> receive_descriptors(UnixSocket& socket, const Greeting& expected) {
-  Parcel parcel;
-  const ssize_t n = ::recvmsg(socket.native_handle(), &parcel.message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
-  if (n <= 0) fail_closed();
-  std::array<Descriptor, kMaxDescriptors> received;
-  std::size_t count = 0;
-  const cmsghdr* header = CMSG_FIRSTHDR(&parcel.message);
-  if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
-    count = std::min((header->cmsg_len - CMSG_LEN(0)) / sizeof(int), kMaxDescriptors);
-    std::array<int, kMaxDescriptors> numbers{};
-    std::memcpy(numbers.data(), CMSG_DATA(header), count * sizeof(int));
-    for (std::size_t i = 0; i < count; ++i) {
-      ::fcntl(numbers[i], F_SETFL, ::fcntl(numbers[i], F_GETFL) | O_NONBLOCK);  // whatever it is, it cannot hold us up
-      received[i] = Descriptor(numbers[i]);
-    }
-  }
-  const bool whole = n == static_cast<ssize_t>(expected.size()) && (parcel.message.msg_flags & MSG_CTRUNC) == 0;
-  if (!whole || parcel.greeting != expected || count != kCount) {
-    throw LinkError(Failure::kProtocol, "", "offered no shared memory");
-  }
-  std::array<Descriptor, kCount> wanted;
-  std::move(received.begin(), received.begin() + kCount, wanted.begin());
-  return wanted;
-}
 
 // What the pipe shares with the loop that watches the socket.
 struct State {
@@ -125,25 +53,21 @@ struct State {
         lender(out_loans),
         borrower(in_loans),
         socket(std::move(s)),
-        bell(socket.get_executor(), own.release()),
+        bell(std::move(own)),
+        bell_heard(socket.get_executor(), ::dup(bell.get())),
         other_bell(std::move(others)) {}
 
   // Wakes the other end, if it is asleep at its side of a ring.
   void wake(std::atomic<std::uint32_t>& side) {
     std::uint32_t asleep = RingControl::kAsleep;
-    if (side.load() == asleep && side.compare_exchange_strong(asleep, RingControl::kRung)) ring_other();
-  }
-
-  void ring_other() {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t n = ::write(other_bell.get(), &one, sizeof one);  // fails only if it is rung already
+    if (side.load() == asleep && side.compare_exchange_strong(asleep, RingControl::kRung)) internal::ring(other_bell);
   }
 
   // Takes memory that the other end shows. False if there is none now.
   bool take_memory() {
-    const auto shown = receive_descriptors<1>(socket, kShow);
-    if (shown) borrower.shown(shown->front());
-    return shown.has_value();
+    const auto shown = internal::take_parcel(socket);
+    for (const Descriptor& memory : shown) borrower.shown(memory);
+    return !shown.empty();
   }
 
   SharedRings rings;
@@ -156,7 +80,8 @@ struct State {
   Lender lender;
   Borrower borrower;
   UnixSocket socket;
-  asio::posix::stream_descriptor bell;  // rung by the other end
+  Descriptor bell;                            // rung by the other end
+  asio::posix::stream_descriptor bell_heard;  // the same, for waiting
   Descriptor other_bell;
   Signal rung;              // the bell was, or the end has come
   bool closed = false;      // by this end
@@ -182,12 +107,11 @@ Task<> watch_socket(std::shared_ptr<State> state) {
 // The only one who hears the bell, for the reader and the writer of this end: if each of them cleared it for itself,
 // one could clear what was meant for the other.
 Task<> watch_bell(std::shared_ptr<State> state) {
-  while (!state->closed) {
-    boost::system::error_code ended;
-    co_await state->bell.async_wait(asio::posix::stream_descriptor::wait_read,
-                                    asio::redirect_error(asio::use_awaitable, ended));
-    std::uint64_t rings = 0;
-    [[maybe_unused]] const ssize_t n = ::read(state->bell.native_handle(), &rings, sizeof rings);
+  boost::system::error_code ended;
+  while (!state->closed && !ended) {
+    co_await state->bell_heard.async_wait(asio::posix::stream_descriptor::wait_read,
+                                          asio::redirect_error(asio::use_awaitable, ended));
+    internal::silence(state->bell);
     state->rung.notify();
   }
 }
@@ -225,8 +149,7 @@ class ShmPipe final : public Pipe {
   bool share(std::shared_ptr<const SharedMemory> memory) override {
     State& s = *state_;
     if (s.closed || s.other_gone || !s.lender.can_show()) return false;
-    const int file = memory->file().get();
-    if (!send_descriptors(s.socket, kShow, {&file, 1})) return false;
+    if (!internal::hand_over(s.socket, {&memory->file()})) return false;
     s.lender.show(std::move(memory));
     return true;
   }
@@ -295,9 +218,9 @@ class ShmPipe final : public Pipe {
     s.closed = true;
     s.out.writer_closed.store(1);
     s.in.reader_closed.store(1);
-    s.ring_other();
+    internal::ring(s.other_bell);
     boost::system::error_code ignored;
-    s.bell.cancel(ignored);
+    s.bell_heard.cancel(ignored);
     s.rung.notify();
     s.socket.close(ignored);
   }
@@ -373,19 +296,12 @@ class ShmPipe final : public Pipe {
   std::uint64_t position_ = 0;            // of all that was written, the lent bytes too
 };
 
-Descriptor make_bell() {
-  Descriptor bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (bell.get() < 0) throw Error("eventfd failed: {}", std::system_category().message(errno));
-  return bell;
-}
-
 }  // namespace
 
 std::unique_ptr<Pipe> offer_shm_pipe(UnixSocket socket) {
   const Descriptor memory = SharedRings::create();
-  Descriptor own = make_bell(), others = make_bell();
-  const int descriptors[] = {memory.get(), own.get(), others.get()};
-  if (!send_descriptors(socket, kOffer, descriptors)) {
+  Descriptor own = internal::make_bell(), others = internal::make_bell();
+  if (!internal::hand_over(socket, {&memory, &own, &others})) {
     throw LinkError(Failure::kClosed, "", "went away before it took the shared memory");
   }
   return std::make_unique<ShmPipe>(
@@ -401,9 +317,11 @@ Task<std::unique_ptr<Pipe>> accept_shm_pipe(Clock& clock, UnixSocket socket, Tim
   boost::system::error_code ended;
   co_await socket.async_wait(UnixSocket::wait_read, asio::redirect_error(asio::use_awaitable, ended));
   if (ended) throw LinkError(Failure::kLate, "", "offered no shared memory in time");
-  auto received = receive_descriptors<3>(socket, kOffer);
-  if (!received) throw LinkError(Failure::kProtocol, "", "offered no shared memory");
-  auto& [memory, others, own] = *received;
+  std::vector<Descriptor> offered = internal::take_parcel(socket);
+  if (offered.size() != 3) throw LinkError(Failure::kProtocol, "", "offered no shared memory");
+  Descriptor memory = std::move(offered[0]), others = std::move(offered[1]), own = std::move(offered[2]);
+  internal::check_bell(own);
+  internal::check_bell(others);
   auto state = std::make_shared<State>(memory, 1, std::move(socket), std::move(own), std::move(others));
   co_return std::make_unique<ShmPipe>(std::move(state));
 }

@@ -2,14 +2,11 @@
 
 #include <memory>
 
-#include <boost/asio/local/stream_protocol.hpp>
-
 #include "base/clock.h"
 #include "net/pipe.h"
+#include "net/shm/side_line.h"
 
 namespace rookery::net {
-
-using UnixSocket = boost::asio::local::stream_protocol::socket;
 
 // A pipe between two processes of one host: rings in shared memory that are small enough to stay in the cache. Nobody
 // spins for longer than a moment; a sleeper is woken through an eventfd. The Unix socket over which the memory is
