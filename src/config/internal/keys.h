@@ -100,7 +100,8 @@ void keys_of(MaybeConst<Pipeline> auto& s, auto& v) {
 
 void keys_of(MaybeConst<Sync> auto& s, auto& v) {
   const Choice methods{{"auto", "allreduce", "gossip", "local-sgd", "diloco", "palsgd", "none"}};
-  const Choice topologies{{"auto", "complete", "ring", "one-peer-exp", "alternating-exp-ring", "bandwidth-aware"}};
+  const Choice topologies{
+      {"auto", "complete", "ring", "one-peer-exp", "alternating-exp-ring", "finite", "bandwidth-aware"}};
   v.key("method", s.method, "how copies of the model stay one", methods);
   v.key("interval", s.interval, "H: steps between rounds of local-sgd, diloco and palsgd", Whole{.least = 1});
   v.key("codec", s.codec, "of what copies exchange on the wire", codecs());
@@ -113,7 +114,7 @@ void keys_of(MaybeConst<Sync> auto& s, auto& v) {
   v.key("pull_strength", s.pull_strength, "λ: how strongly palsgd pulls to the last agreed model", kNotNegative);
   v.key("pull_lr", s.pull_lr, "learning rate of a pull with Adam-like optimizers; sgd uses lr", kPositive);
   v.key("pull", s.pull, "when palsgd pulls", Choice{{"random", "every-step"}});
-  v.key("warmup_steps", s.warmup_steps, "W: steps of allreduce before palsgd starts", Whole{});
+  v.key("warmup_steps", s.warmup_steps, "W: steps of allreduce before diloco and palsgd start", Whole{});
   v.key("fragments", s.fragments, "parts of the model that diloco and palsgd exchange in turn", Whole{1, 1'000'000});
   v.key("delay", s.delay, "τ: steps between sending a fragment and applying the result", Whole{});
   v.key("merge", s.merge, "α: share of the local value that a delayed result leaves", kShare);

@@ -1,0 +1,60 @@
+#include "sync/diloco.h"
+
+#include <algorithm>
+
+namespace rookery::sync {
+
+Diloco::Diloco(Rounds& rounds, float share, LocalOptions local, OuterOptions outer)
+    : LocalRounds(rounds, share, std::move(local)), outer_(outer), warm_up_(rounds, share, outer.bucket) {
+  begin_after(outer.warmup);
+}
+
+void Diloco::start(Copy copy) {
+  LocalRounds::start(copy);
+  anchor_.assign(copy.parameters.begin(), copy.parameters.end());
+  momentum_.assign(copy.parameters.size(), 0.0f);
+}
+
+void Diloco::gradients_ready(std::uint64_t step, std::size_t from, Copy copy) {
+  if (warms_up(step)) warm_up_.gradients_ready(step, from, copy);
+}
+
+Task<> Diloco::before_update(std::uint64_t step, Copy copy) {
+  if (!warms_up(step)) co_return;
+  auto averaged = warm_up_.before_update(step, copy);
+  co_await std::move(averaged);
+}
+
+Task<> Diloco::after_step(std::uint64_t step, Copy copy) {
+  if (warms_up(step)) {
+    if (!warms_up(step + 1)) std::ranges::copy(copy.parameters, anchor_.begin());
+    co_return;
+  }
+  auto rounds = LocalRounds::after_step(step, copy);
+  co_await std::move(rounds);
+}
+
+void Diloco::contribute(Range range, std::span<const float> parameters, std::span<float> out) {
+  const float* z = anchor_.data() + range.begin;
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = z[i] - parameters[i];
+}
+
+void Diloco::apply(Range range, std::span<const float> mean, std::span<float> parameters) {
+  const auto lr = static_cast<float>(outer_.lr), mu = static_cast<float>(outer_.momentum);
+  float* z = anchor_.data() + range.begin;
+  float* v = momentum_.data() + range.begin;
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    v[i] = mu * v[i] + mean[i];
+    z[i] -= lr * (mean[i] + mu * v[i]);
+    parameters[i] = merged(parameters[i], z[i]);
+  }
+}
+
+std::vector<Method::NamedState> Diloco::state() {
+  auto state = LocalRounds::state();
+  state.push_back({"anchor", anchor_});
+  state.push_back({"outer_momentum", momentum_});
+  return state;
+}
+
+}  // namespace rookery::sync

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <vector>
+
+#include "sync/all_reduce.h"
+#include "sync/local_rounds.h"
+
+namespace rookery::sync {
+
+struct OuterOptions {
+  double lr = 0.7;               // η_o
+  double momentum = 0.9;         // μ
+  std::uint64_t warmup = 0;      // W: the first steps are plain all-reduce
+  std::size_t bucket = 1 << 22;  // of the warm-up's gradients, values
+};
+
+// DiLoCo: H steps alone, then an outer step with Nesterov momentum on how far everybody went, from the anchor z, the
+// model that was agreed last:
+//
+//   Δ = sum over k of share_k (z − x_k);   v ← μ v + Δ;   z ← z − η_o (Δ + μ v);   x ← z
+//
+// Moments of the inner optimizer stay local.
+class Diloco : public LocalRounds {
+ public:
+  Diloco(Rounds& rounds, float share, LocalOptions local, OuterOptions outer);
+
+  void start(Copy copy) override;
+  void gradients_ready(std::uint64_t step, std::size_t from, Copy copy) override;
+  Task<> before_update(std::uint64_t step, Copy copy) override;
+  Task<> after_step(std::uint64_t step, Copy copy) override;
+  std::vector<NamedState> state() override;
+
+  std::span<const float> anchor() const { return anchor_; }
+
+ protected:
+  bool warms_up(std::uint64_t step) const { return step < outer_.warmup; }
+
+ private:
+  void contribute(Range range, std::span<const float> parameters, std::span<float> out) override;
+  void apply(Range range, std::span<const float> mean, std::span<float> parameters) override;
+
+  OuterOptions outer_;
+  AllReduce warm_up_;
+  std::vector<float> anchor_, momentum_;
+};
+
+}  // namespace rookery::sync

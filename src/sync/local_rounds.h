@@ -1,0 +1,77 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "sync/method.h"
+
+namespace rookery::sync {
+
+// Values [begin, end) of a segment.
+struct Range {
+  std::size_t begin = 0, end = 0;
+
+  std::size_t size() const { return end - begin; }
+  bool operator==(const Range&) const = default;
+};
+
+// A part of the segment that has rounds of its own; ranges ascend.
+using Fragment = std::vector<Range>;
+
+struct LocalOptions {
+  std::uint64_t interval = 50;        // H: steps between a fragment's rounds
+  std::uint64_t delay = 0;            // τ: steps between the start of a round and the use of its result. Below H
+  double merge = 0;                   // α: share of the local value that a result leaves: x ← α x + (1-α) result
+  std::vector<Fragment> fragments{};  // none: all values are one
+  bool lossy = false;                 // the codec loses something, which is kept for the next round
+};
+
+// What methods with long intervals have in common: everybody trains alone for H steps, then the copies agree. With
+// fragments the model agrees part by part, each at its own time within the H steps; with a delay training goes on while
+// a round is under way. What a round averages, and what its result does, is up to the method.
+//
+// The f-th of F fragments has rounds after step (f+1)·H/F, and every H steps from there. It uses slot f.
+class LocalRounds : public Method {
+ public:
+  LocalRounds(Rounds& rounds, float share, LocalOptions options);
+
+  void start(Copy copy) override;
+  Task<> after_step(std::uint64_t step, Copy copy) override;
+  Task<> settle(Copy copy) override;
+  std::vector<NamedState> state() override;
+
+ protected:
+  // What this peer brings to the round: out = … for the values of `range`.
+  virtual void contribute(Range range, std::span<const float> parameters, std::span<float> out) = 0;
+
+  // What the mean of all contributions does to the values of `range`.
+  virtual void apply(Range range, std::span<const float> mean, std::span<float> parameters) = 0;
+
+  // x ← α x + (1-α) agreed
+  float merged(float local, float agreed) const;
+
+  // For methods that begin with something else: the first interval starts after this many steps.
+  void begin_after(std::uint64_t steps) { first_step_ = steps; }
+
+  Rounds& rounds() { return rounds_; }
+  float share() const { return share_; }
+
+ private:
+  struct Part {
+    Fragment ranges;
+    std::vector<float> values, lost;
+    std::unique_ptr<Round> round;
+    std::uint64_t begun = 0;  // steps done when it began
+  };
+
+  void begin(std::size_t slot, std::uint64_t done, Copy copy);
+  Task<> end(Part& part, Copy copy);
+
+  Rounds& rounds_;
+  float share_;
+  LocalOptions options_;
+  std::uint64_t first_step_ = 0;
+  std::vector<Part> parts_;
+};
+
+}  // namespace rookery::sync

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/task.h"
+#include "sync/rounds.h"
+
+namespace rookery::sync {
+
+// One copy of a segment, as flat vectors. They belong to whoever trains; a method may use them while it is asked to.
+struct Copy {
+  std::span<float> parameters;
+  std::span<float> gradients;
+};
+
+// What a peer does in a step.
+enum class Move {
+  kGradient,  // forward, backward, before_update, the optimizer's update, after_step
+  kPull,      // pull, after_step
+};
+
+// How the copies of a model stay one: what each peer does in each step besides its own training, and when it waits for
+// the others. One object for one copy of a segment; all peers have the same method with the same options.
+//
+// Steps count from 0, and go by one; every peer takes the same steps. Lives on the executor of whoever trains.
+// Everything that waits throws LinkError when a peer is lost. Parameters are then what they were after the last step
+// that ended: a method hands its own buffers to the others, never the parameters.
+class Method {
+ public:
+  virtual ~Method() = default;
+
+  // Before the first step, and again when the state was restored. All copies are equal at the first step.
+  virtual void start(Copy /*copy*/) {}
+
+  virtual Move move(std::uint64_t /*step*/) const { return Move::kGradient; }
+
+  // What the learning rate of a gradient step is multiplied by.
+  virtual double lr_factor(std::uint64_t /*step*/) const { return 1; }
+
+  // Backward goes from the last layer to the first: gradients from `from` to the end are complete, and will not be read
+  // or written before before_update() has returned.
+  virtual void gradients_ready(std::uint64_t /*step*/, std::size_t /*from*/, Copy /*copy*/) {}
+
+  // The gradients are complete; they may be changed before the update, and so may the parameters.
+  virtual Task<> before_update(std::uint64_t step, Copy copy);
+
+  // Moves the parameters without gradients. `lr_share`: the learning rate as a share of its peak.
+  virtual void pull(std::uint64_t step, double lr_share, Copy copy);
+
+  // The step is done.
+  virtual Task<> after_step(std::uint64_t step, Copy copy);
+
+  // Finishes what is under way, so that the copies are as equal as they will ever be. At the end of a run.
+  virtual Task<> settle(Copy copy);
+
+  // What belongs to a checkpoint besides the parameters.
+  struct NamedState {
+    std::string name;
+    std::span<float> values;
+  };
+  virtual std::vector<NamedState> state() { return {}; }
+
+  // Rounds that were finished.
+  std::uint64_t rounds() const { return rounds_; }
+
+ protected:
+  void count_round() { ++rounds_; }
+
+ private:
+  std::uint64_t rounds_ = 0;
+};
+
+}  // namespace rookery::sync

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "base/task.h"
+#include "sync/topology.h"
+
+namespace rookery::sync {
+
+// An averaging operation that is under way. Confined to the executor of whoever started it.
+class Round {
+ public:
+  virtual ~Round() = default;
+
+  // Waits for the end. The values are then what they should be, and the caller's again. Throws LinkError if a peer
+  // failed; what the values are then is not specified.
+  virtual Task<> finish() = 0;
+};
+
+// Where methods get their averages from: the holders of one segment, one in every cluster, in the order of their ranks.
+// The collectives may run on another executor and thread than the methods.
+//
+// A round has a slot. Rounds of different slots run at the same time; those of one slot one after another, in the same
+// order on all peers. Letting go of a round that has not finished ends it with a failure, everywhere.
+class Rounds {
+ public:
+  virtual ~Rounds() = default;
+
+  virtual std::size_t rank() const = 0;
+  virtual std::size_t peers() const = 0;
+
+  // Everybody ends with the sum of share * values over all peers, to the same bit. The memory is the round's until it
+  // has finished. Requires: the shares of all peers add up to 1; slot < the number of slots there are.
+  // `lost`: with a lossy codec, what the slot's last round lost here, and afterwards what this one did; may be empty.
+  virtual std::unique_ptr<Round> average(std::size_t slot, std::span<float> values, float share,
+                                         std::span<float> lost) = 0;
+
+  // Everybody in this peer's group ends with its mix. Requires: all members pass the same members.
+  virtual std::unique_ptr<Round> mix(std::span<float> values, const Mix& mix) = 0;
+};
+
+}  // namespace rookery::sync
