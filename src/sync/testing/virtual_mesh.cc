@@ -2,34 +2,33 @@
 
 namespace rookery::sync::testing {
 
-VirtualMesh::VirtualMesh(std::size_t peers, net::LineOptions line, std::uint64_t seed) {
+Mesh::Mesh(Clock& clock, std::size_t peers, net::LineOptions line, std::uint64_t seed) {
   for (std::size_t i = 0; i < peers; ++i) ends_.emplace_back(peers);
   const auto open = [&](std::size_t from, std::size_t to, std::unique_ptr<net::MemoryPipe> pipe) {
     End& end = ends_[from][to];
     end.pipe = pipe.get();
     std::vector<std::unique_ptr<net::Pipe>> pipes;
     pipes.push_back(std::move(pipe));
-    end.link = net::make_link(world_.clock(), std::move(pipes), {.peer = "p" + std::to_string(to)});
+    end.link = net::make_link(clock, std::move(pipes), {.peer = "p" + std::to_string(to)});
   };
   for (std::size_t a = 0; a < peers; ++a) {
     for (std::size_t b = a + 1; b < peers; ++b) {
-      auto [x, y] =
-          net::make_memory_pipes(world_.clock(), std::make_shared<net::Line>(line, seed * 1000003 + a * peers + b),
-                                 std::make_shared<net::Line>(line, seed * 1000003 + b * peers + a));
+      auto [x, y] = net::make_memory_pipes(clock, std::make_shared<net::Line>(line, seed * 1000003 + a * peers + b),
+                                           std::make_shared<net::Line>(line, seed * 1000003 + b * peers + a));
       open(a, b, std::move(x));
       open(b, a, std::move(y));
     }
   }
 }
 
-std::vector<net::Link*> VirtualMesh::links(std::size_t rank) const {
+std::vector<net::Link*> Mesh::links(std::size_t rank) const {
   std::vector<net::Link*> links;
   for (const End& end : ends_[rank]) links.push_back(end.link.get());
   return links;
 }
 
 std::vector<VirtualMesh::Outcome> VirtualMesh::run(const std::function<Task<>(std::size_t)>& task, Time limit) {
-  std::vector<Outcome> outcomes(ends_.size());
+  std::vector<Outcome> outcomes(mesh_.size());
   const auto guarded = [&](std::size_t rank) -> Task<> {
     try {
       auto running = task(rank);
@@ -39,12 +38,12 @@ std::vector<VirtualMesh::Outcome> VirtualMesh::run(const std::function<Task<>(st
     }
   };
   TaskGroup group(world_.executor());
-  for (std::size_t rank = 0; rank < ends_.size(); ++rank) group.spawn(guarded(rank));
+  for (std::size_t rank = 0; rank < mesh_.size(); ++rank) group.spawn(guarded(rank));
   world_.run(group.join(), limit);
   return outcomes;
 }
 
-void VirtualMesh::kill(std::size_t peer) {
+void Mesh::kill(std::size_t peer) {
   for (const End& end : ends_[peer]) {
     if (end.pipe != nullptr) end.pipe->close();
   }

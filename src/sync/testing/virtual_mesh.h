@@ -12,17 +12,13 @@
 
 namespace rookery::sync::testing {
 
-// Peers "p0", "p1", … in the virtual world, each with a link to every other.
-class VirtualMesh {
+// Peers "p0", "p1", … within a process, each with a link to every other.
+class Mesh {
  public:
-  explicit VirtualMesh(std::size_t peers, net::LineOptions line = {}, std::uint64_t seed = 1);
+  Mesh(Clock& clock, std::size_t peers, net::LineOptions line = {}, std::uint64_t seed = 1);
 
-  VirtualWorld& world() { return world_; }
+  std::size_t size() const { return ends_.size(); }
   std::vector<net::Link*> links(std::size_t rank) const;  // by rank; nullptr for its own
-
-  // Runs `task(rank)` on every peer to its end; an entry for each: nothing if it went well.
-  using Outcome = std::optional<net::LinkError>;
-  std::vector<Outcome> run(const std::function<Task<>(std::size_t)>& task, Time limit);
 
   void kill(std::size_t peer);  // closes its connections
 
@@ -32,8 +28,26 @@ class VirtualMesh {
     std::unique_ptr<net::Link> link;
   };
 
-  VirtualWorld world_;
   std::vector<std::vector<End>> ends_;  // [from][to]
+};
+
+// The same in the virtual world.
+class VirtualMesh {
+ public:
+  explicit VirtualMesh(std::size_t peers, net::LineOptions line = {}, std::uint64_t seed = 1)
+      : mesh_(world_.clock(), peers, line, seed) {}
+
+  VirtualWorld& world() { return world_; }
+  std::vector<net::Link*> links(std::size_t rank) const { return mesh_.links(rank); }
+  void kill(std::size_t peer) { mesh_.kill(peer); }
+
+  // Runs `task(rank)` on every peer to its end; an entry for each: nothing if it went well.
+  using Outcome = std::optional<net::LinkError>;
+  std::vector<Outcome> run(const std::function<Task<>(std::size_t)>& task, Time limit);
+
+ private:
+  VirtualWorld world_;
+  Mesh mesh_;
 };
 
 }  // namespace rookery::sync::testing
