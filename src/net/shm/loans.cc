@@ -55,9 +55,9 @@ std::optional<std::uint64_t> Lender::first_lent() const {
 void Lender::take_back(std::uint64_t begin, std::uint64_t end) {
   for (std::uint64_t loan = given_ - outstanding(); loan != given_; ++loan) {
     const std::size_t slot = loan % LoanControl::kMaxLoans;
-    if (positions_[slot] >= begin && positions_[slot] < end) control_.revoked[slot].store(1);
+    // What is written there from now on is written after this.
+    if (positions_[slot] >= begin && positions_[slot] < end) control_.revoked[slot].exchange(1);
   }
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // what is written there from now on is written after this
 }
 
 void Borrower::shown(const Descriptor& file) {
@@ -93,8 +93,8 @@ ConstBytes Borrower::rest() const {
 bool Borrower::skip(std::size_t bytes) {
   read_ += bytes;
   if (read_ < loan_->length) return false;
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // all of it was read before this
-  revoked_ |= control_.revoked[returned_ % LoanControl::kMaxLoans].load() != 0;
+  // All of it was read before this, which is not only a load for that reason.
+  revoked_ |= control_.revoked[returned_ % LoanControl::kMaxLoans].fetch_or(0) != 0;
   loan_.reset();
   read_ = 0;
   control_.returned.store(++returned_);
