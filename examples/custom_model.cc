@@ -54,6 +54,6 @@ std::unique_ptr<model::Model> make_reader(const ModelOptions& o) {
 
 int main(int argc, char** argv) {
   const auto sizes = model::defaults({.layers = 1, .width = 64, .classes = 10, .channels = 1, .image_size = 28});
-  model::register_kind({"reader", Task::kClassification, "reads an image by columns", sizes, make_reader});
+  model::register_kind({"reader", Problem::kClassification, "reads an image by columns", sizes, make_reader});
   return cli::run(argc, argv);
 }

@@ -24,7 +24,7 @@ struct GenerateOptions {
 
 int generate(const GenerateOptions& options) {
   const TrainedModel trained = load_trained_model(options.run);
-  if (model::find_kind(trained.settings.model.kind).task != Task::kLanguageModel) {
+  if (model::find_kind(trained.settings.model.kind).problem != Problem::kLanguageModel) {
     throw InputError("{}: is a run of '{}', which is no language model; generate needs one such as gpt", options.run,
                      trained.settings.model.kind);
   }
@@ -39,9 +39,8 @@ int generate(const GenerateOptions& options) {
   const std::vector<data::Token> prompt = tokenizer->encode(options.prompt);
   if (prompt.empty()) throw InputError("--prompt is empty; give the text at least one character to start from");
   if (*std::max_element(prompt.begin(), prompt.end()) >= trained.settings.model.vocabulary) {
-    throw InputError(
-        "{}: its model knows {} tokens, too few for data.tokenizer = \"{}\"",
-        options.run, trained.settings.model.vocabulary, trained.settings.data.tokenizer);
+    throw InputError("{}: its model knows {} tokens, too few for data.tokenizer = \"{}\"", options.run,
+                     trained.settings.model.vocabulary, trained.settings.data.tokenizer);
   }
 
   std::vector<data::Token> tokens = prompt;

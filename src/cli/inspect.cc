@@ -43,7 +43,7 @@ int inspect_model(const InspectOptions& options) {
   const model::Kind& kind = model::find_kind(sizes.kind);
   const auto model = model::build_model(sizes);
   fmt::print(stderr, "measuring {} layers, {} times each…\n", model->size(), options.repetitions);
-  const Batch batch = model::random_batch(kind.task, sizes, options.batch, 1);
+  const Batch batch = model::random_batch(kind.problem, sizes, options.batch, 1);
   const auto costs = model::profile(*model, batch, options.repetitions);
 
   if (options.json) {

@@ -60,7 +60,7 @@ std::string loss_line(std::string_view name, double loss, std::optional<double> 
 
 void say_how_it_ended(const train::Run& run, const train::RunOutcome& outcome, const std::string& out) {
   const observe::Summary& s = outcome.summary;
-  const bool classes = run.dataset().info().task == Task::kClassification;
+  const bool classes = run.dataset().info().problem == Problem::kClassification;
   if (outcome.interrupted) {
     fmt::print("stopped after step {}; continue with: rookery train --resume --out {}\n", s.steps, out);
     return;
@@ -76,13 +76,13 @@ void say_how_it_ended(const train::Run& run, const train::RunOutcome& outcome, c
   fmt::print("{:<12} {}{} samples/s, peak memory {}\n", "speed", tokens, format_count(s.samples_per_second),
              format_bytes(s.peak_memory_bytes));
   fmt::print("{:<12} {}\n", "run", out);
-  if (run.dataset().info().task == Task::kLanguageModel && run.dataset().tokenizer() != nullptr) {
+  if (run.dataset().info().problem == Problem::kLanguageModel && run.dataset().tokenizer() != nullptr) {
     fmt::print("{:<12} rookery generate {} --prompt \"Once\"\n", "try", out);
   }
 }
 
 std::unique_ptr<observe::Progress> progress_for(const train::Run& run) {
-  const bool images = run.dataset().info().task == Task::kClassification;
+  const bool images = run.dataset().info().problem == Problem::kClassification;
   return std::make_unique<observe::Progress>(
       std::cerr, observe::Progress::Options{
                      .total_steps = run.settings().train.steps,

@@ -62,11 +62,11 @@ bool is_built_in(std::string_view source) { return source == "tales" || source =
 std::unique_ptr<Dataset> open_dataset(const DataOptions& options) {
   const path source = options.base_directory / options.source;
   if (options.source.empty()) throw InputError("data.source: is empty; use \"tales\" or name a file or directory");
-  if (options.task == Task::kTranslation) {
+  if (options.problem == Problem::kTranslation) {
     if (options.source == "translation") return open_translation(options);
     throw InputError("data.source: is \"{}\", but model.kind translates; use \"translation\"", options.source);
   }
-  if (options.task == Task::kClassification) return open_images_or_explain(options, source);
+  if (options.problem == Problem::kClassification) return open_images_or_explain(options, source);
   if (options.source == "tales") return open_tales(options);
   if (options.source == "translation") {
     throw InputError(

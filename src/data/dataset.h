@@ -18,11 +18,11 @@ namespace rookery::data {
 // The three parts of a data set never overlap.
 enum class Split { kTrain, kEval, kTest };
 
-using rookery::Task;
+using rookery::Problem;
 
 // The facts of a data set that shape a model. What does not apply is 0, a token that does not exist is -1.
 struct DataInfo {
-  Task task = Task::kLanguageModel;
+  Problem problem = Problem::kLanguageModel;
   std::string description;  // for people: "tales, 256 tokens (bytes)"
 
   // Text. All samples of a data set have the same shape.
@@ -78,7 +78,7 @@ struct DataOptions {
   // directory with MNIST (IDX) or CIFAR-10 (binary) files.
   std::string source = "tales";
   std::string tokenizer = "bytes";
-  Task task = Task::kLanguageModel;
+  Problem problem = Problem::kLanguageModel;
   std::int64_t context = 128;
   std::uint64_t seed = 1;
   double mask_probability = 0.15;        // kMaskedLanguageModel
@@ -89,7 +89,7 @@ struct DataOptions {
 // Whether a source is generated: its name is no path, even where a file is called the same.
 bool is_built_in(std::string_view source);
 
-// Throws InputError naming the key and the file if the source is missing, damaged, too short, or not for the task.
+// Throws InputError naming the key and the file if the source is missing, damaged, too short, or not for the problem.
 std::unique_ptr<Dataset> open_dataset(const DataOptions& options);
 
 // The first `count` places of a split that is fixed: 0, 1, 2, …

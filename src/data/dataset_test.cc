@@ -84,10 +84,10 @@ class World {
     write_cifar(folder_, "cifar");
   }
 
-  DataOptions options(std::string source, Task task = Task::kLanguageModel) const {
+  DataOptions options(std::string source, Problem problem = Problem::kLanguageModel) const {
     DataOptions options;
     options.source = std::move(source);
-    options.task = task;
+    options.problem = problem;
     options.context = 32;
     options.augment = true;
     options.base_directory = folder_.path();
@@ -112,7 +112,7 @@ bool equal(const Batch& a, const Batch& b) {
 }
 
 // What every data set promises.
-class DatasetContractTest : public testing::TestWithParam<std::pair<const char*, Task>> {
+class DatasetContractTest : public testing::TestWithParam<std::pair<const char*, Problem>> {
  protected:
   DataOptions options() const { return world().options(GetParam().first, GetParam().second); }
   std::unique_ptr<Dataset> data_ = open_dataset(options());
@@ -120,7 +120,7 @@ class DatasetContractTest : public testing::TestWithParam<std::pair<const char*,
 
 TEST_P(DatasetContractTest, BatchesHaveTheShapesOfTheInfo) {
   const DataInfo& info = data_->info();
-  EXPECT_EQ(info.task, GetParam().second);
+  EXPECT_EQ(info.problem, GetParam().second);
   EXPECT_FALSE(info.description.empty());
   for (const Split split : kSplits) {
     const Batch batch = data_->batch(split, first_places(3));
@@ -128,7 +128,7 @@ TEST_P(DatasetContractTest, BatchesHaveTheShapesOfTheInfo) {
     EXPECT_EQ(batch.loss_terms, batch.targets.ne(kIgnoredTarget).sum().item<std::int64_t>());
     EXPECT_EQ(batch.tokens, batch.targets.numel());
     EXPECT_EQ(batch.targets.scalar_type(), at::kLong);
-    if (info.task == Task::kClassification) {
+    if (info.problem == Problem::kClassification) {
       EXPECT_EQ(batch.inputs[0].sizes(), (std::vector<std::int64_t>{3, info.channels, info.height, info.width}));
       EXPECT_LT(batch.targets.max().item<std::int64_t>(), info.classes);
       continue;
@@ -175,11 +175,11 @@ TEST_P(DatasetContractTest, LastSampleIsThere) {
 
 INSTANTIATE_TEST_SUITE_P(
     Sources, DatasetContractTest,
-    testing::Values(std::pair("tales", Task::kLanguageModel), std::pair("tales", Task::kMaskedLanguageModel),
-                    std::pair("text.txt", Task::kLanguageModel), std::pair("texts", Task::kMaskedLanguageModel),
-                    std::pair("tokens.bin", Task::kLanguageModel), std::pair("shards", Task::kLanguageModel),
-                    std::pair("translation", Task::kTranslation), std::pair("mnist", Task::kClassification),
-                    std::pair("dotted", Task::kClassification), std::pair("cifar", Task::kClassification)));
+    testing::Values(std::pair("tales", Problem::kLanguageModel), std::pair("tales", Problem::kMaskedLanguageModel),
+                    std::pair("text.txt", Problem::kLanguageModel), std::pair("texts", Problem::kMaskedLanguageModel),
+                    std::pair("tokens.bin", Problem::kLanguageModel), std::pair("shards", Problem::kLanguageModel),
+                    std::pair("translation", Problem::kTranslation), std::pair("mnist", Problem::kClassification),
+                    std::pair("dotted", Problem::kClassification), std::pair("cifar", Problem::kClassification)));
 
 TEST(TextDatasetTest, TargetsAreTheNextTokens) {
   for (const char* source : {"tales", "text.txt", "tokens.bin"}) {
@@ -242,7 +242,7 @@ TEST(FingerprintTest, FollowsWhatBatchesDependOn) {
   prints.insert(open_dataset(options)->fingerprint());
   options.seed = 2;
   prints.insert(open_dataset(options)->fingerprint());
-  options.task = Task::kMaskedLanguageModel;
+  options.problem = Problem::kMaskedLanguageModel;
   prints.insert(open_dataset(options)->fingerprint());
   options.source = "texts";
   prints.insert(open_dataset(options)->fingerprint());
@@ -283,7 +283,7 @@ TEST(TalesDatasetTest, FloorsOfBytesAndPiecesAreOfTheSameText) {
 }
 
 TEST(MaskedDatasetTest, MasksDifferInEveryEpoch) {
-  const auto data = open_dataset(world().options("text.txt", Task::kMaskedLanguageModel));
+  const auto data = open_dataset(world().options("text.txt", Problem::kMaskedLanguageModel));
   EXPECT_EQ(data->info().vocabulary, 257);
   EXPECT_EQ(data->info().mask_token, 256);
   EXPECT_FALSE(data->entropy_floor(256));
@@ -292,7 +292,7 @@ TEST(MaskedDatasetTest, MasksDifferInEveryEpoch) {
 }
 
 TEST(ImageDatasetTest, PixelsAreNormalisedAndSplitsFollowTheFiles) {
-  const auto data = open_dataset(world().options("mnist", Task::kClassification));
+  const auto data = open_dataset(world().options("mnist", Problem::kClassification));
   EXPECT_EQ(data->size(Split::kTrain), 36u);
   EXPECT_EQ(data->size(Split::kEval), 4u);
   EXPECT_EQ(data->size(Split::kTest), 8u);
@@ -308,7 +308,7 @@ TEST(ImageDatasetTest, PixelsAreNormalisedAndSplitsFollowTheFiles) {
 }
 
 TEST(ImageDatasetTest, AugmentationShiftsAndMirrorsTrainingImagesOnly) {
-  auto options = world().options("cifar", Task::kClassification);
+  auto options = world().options("cifar", Problem::kClassification);
   const auto augmented = open_dataset(options);
   options.augment = false;
   const auto plain = open_dataset(options);
@@ -341,15 +341,15 @@ TEST(ImageDatasetTest, AugmentationShiftsAndMirrorsTrainingImagesOnly) {
 }
 
 TEST(DatasetErrorTest, WrongSourcesAreExplained) {
-  const auto open = [](const char* source, Task task = Task::kLanguageModel) {
-    return [source, task] { open_dataset(world().options(source, task)); };
+  const auto open = [](const char* source, Problem problem = Problem::kLanguageModel) {
+    return [source, problem] { open_dataset(world().options(source, problem)); };
   };
   EXPECT_THAT(open(""), throws_input_error("data.source"));
   EXPECT_THAT(open("none.txt"), throws_input_error("data.source", "none.txt", "does not exist"));
   EXPECT_THAT(open("mnist"), throws_input_error("data.source", "mnist", "images"));
-  EXPECT_THAT(open("tales", Task::kClassification), throws_input_error("data.source", "tales", "get_data.sh"));
-  EXPECT_THAT(open("texts", Task::kClassification), throws_input_error("data.source", "texts", "MNIST"));
-  EXPECT_THAT(open("tales", Task::kTranslation), throws_input_error("data.source", "translation"));
+  EXPECT_THAT(open("tales", Problem::kClassification), throws_input_error("data.source", "tales", "get_data.sh"));
+  EXPECT_THAT(open("texts", Problem::kClassification), throws_input_error("data.source", "texts", "MNIST"));
+  EXPECT_THAT(open("tales", Problem::kTranslation), throws_input_error("data.source", "translation"));
   EXPECT_THAT(open("translation"), throws_input_error("data.source", "seq2seq"));
   std::filesystem::create_directories(world().folder().path() / "empty");
   EXPECT_THAT(open("empty"), throws_input_error("data.source", "empty", ".txt"));
@@ -397,7 +397,7 @@ class BadImagesTest : public testing::Test {
     return [this, set] {
       DataOptions options;
       options.source = set;
-      options.task = Task::kClassification;
+      options.problem = Problem::kClassification;
       options.base_directory = folder_.path();
       open_dataset(options);
     };

@@ -23,7 +23,7 @@ class ImageDataset final : public Dataset {
       : seed_(options.seed), images_(open_images(directory)) {
     augment_ = options.augment && images_.train.channels == 3;
     eval_ = std::clamp<std::size_t>(images_.train.size() / 10, 1, 5000);
-    info_.task = Task::kClassification;
+    info_.problem = Problem::kClassification;
     info_.classes = kImageClasses;
     info_.channels = images_.train.channels;
     info_.height = images_.train.height;

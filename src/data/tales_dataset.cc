@@ -21,7 +21,7 @@ class TalesDataset final : public TokenDataset {
   std::uint64_t size(Split split) const override { return split == Split::kTrain ? 0 : kFixedSamples; }
 
   std::optional<double> entropy_floor(std::uint64_t samples) const override {
-    if (info().task != Task::kLanguageModel || samples == 0) return std::nullopt;
+    if (info().problem != Problem::kLanguageModel || samples == 0) return std::nullopt;
     samples = std::min(samples, kFixedSamples);
     double nats = 0;
     for (std::uint64_t i = 0; i < samples; ++i) {

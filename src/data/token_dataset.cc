@@ -12,12 +12,12 @@ namespace rookery::data {
 TokenDataset::TokenDataset(const DataOptions& options, std::string description, std::int64_t vocabulary,
                            std::unique_ptr<Tokenizer> tokenizer)
     : options_(options), tokenizer_(std::move(tokenizer)) {
-  const bool masked = options.task == Task::kMaskedLanguageModel;
+  const bool masked = options.problem == Problem::kMaskedLanguageModel;
   if (options.context < 1) throw InputError("model.context: is {}, but must be at least 1", options.context);
   if (masked && !(options.mask_probability > 0 && options.mask_probability < 1)) {
     throw InputError("data.mask_probability: is {}, but must be between 0 and 1", options.mask_probability);
   }
-  info_.task = options.task;
+  info_.problem = options.problem;
   info_.description = std::move(description);
   info_.vocabulary = vocabulary + (masked ? 1 : 0);
   info_.mask_token = masked ? vocabulary : -1;
@@ -40,7 +40,7 @@ Batch TokenDataset::batch(Split split, std::span<const Sampler::Place> places) c
     const std::span tokens(batch.inputs[0].data_ptr<std::int64_t>() + i * length, length);
     const std::span targets(batch.targets.data_ptr<std::int64_t>() + i * length, length);
     std::copy_n(row.begin(), length, tokens.begin());
-    if (info_.task == Task::kMaskedLanguageModel) {
+    if (info_.problem == Problem::kMaskedLanguageModel) {
       Random random({options_.seed, word_of("mask"), static_cast<std::uint64_t>(split), place.epoch, place.index});
       batch.loss_terms += mask_tokens(random, options_.mask_probability, info_.mask_token, tokens, targets);
     } else {
@@ -54,7 +54,7 @@ Batch TokenDataset::batch(Split split, std::span<const Sampler::Place> places) c
 std::string TokenDataset::fingerprint() const {
   const std::string facts =
       fmt::format("{} {} {} {} {} {} {}", content_fingerprint(), tokenizer_ ? tokenizer_->fingerprint() : "",
-                  static_cast<int>(info_.task), info_.vocabulary, info_.length, options_.seed,
+                  static_cast<int>(info_.problem), info_.vocabulary, info_.length, options_.seed,
                   info_.mask_token < 0 ? 0 : options_.mask_probability);
   return digest(std::as_bytes(std::span(facts)));
 }

@@ -182,7 +182,7 @@ class TranslationDataset final : public Dataset {
       throw InputError("model.context: is {}, but the sentences of data.source = \"translation\" need {}",
                        options.context, kLength);
     }
-    info_.task = Task::kTranslation;
+    info_.problem = Problem::kTranslation;
     info_.vocabulary = tokenizer_.vocabulary();
     info_.length = info_.source_length = kLength;
     info_.begin_token = kBegin;

@@ -9,7 +9,7 @@
 
 namespace rookery::data {
 
-// A made-up language, and its translation into English: a task for models that read one sentence and write another.
+// A made-up language, and its translation into English: a problem for models that read one sentence and write another.
 //
 //   hest katu lim mi piro vanen o hort mi su vidu ta   ->   yesterday the small cat saw some old birds in the garden
 //

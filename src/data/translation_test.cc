@@ -14,7 +14,7 @@ namespace {
 DataOptions options() {
   DataOptions options;
   options.source = "translation";
-  options.task = Task::kTranslation;
+  options.problem = Problem::kTranslation;
   return options;
 }
 

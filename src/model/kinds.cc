@@ -27,19 +27,19 @@ auto image_model(std::int64_t layers, std::int64_t width, std::int64_t image_siz
 }  // namespace
 
 std::vector<Kind> built_in_kinds() {
-  constexpr auto kLm = Task::kLanguageModel;
-  constexpr auto kImages = Task::kClassification;
+  constexpr auto kLm = Problem::kLanguageModel;
+  constexpr auto kImages = Problem::kClassification;
   constexpr std::int64_t kGptVocabulary = 50257;
   return {
       {"gpt", kLm, "decoder-only transformer, head tied to the embedding", transformer({4, 128, 4, 128}), make_gpt},
       {"gpt-neo-8m", kLm, "gpt, width 128, 8 layers, 8 heads", transformer({8, 128, 8, 256, kGptVocabulary}), make_gpt},
       {"gpt-neo-125m", kLm, "gpt, width 768, 12 layers, 12 heads", transformer({12, 768, 12, 1024, kGptVocabulary}),
        make_gpt},
-      {"bert", Task::kMaskedLanguageModel, "encoder-only transformer, masked language model",
+      {"bert", Problem::kMaskedLanguageModel, "encoder-only transformer, masked language model",
        transformer({4, 128, 4, 128}), make_bert},
-      {"seq2seq", Task::kTranslation, "encoder-decoder transformer; layers on each side", transformer({2, 128, 4, 64}),
-       make_seq2seq},
-      {"transformer-base", Task::kTranslation, "seq2seq, width 512, 6+6 layers, 8 heads",
+      {"seq2seq", Problem::kTranslation, "encoder-decoder transformer; layers on each side",
+       transformer({2, 128, 4, 64}), make_seq2seq},
+      {"transformer-base", Problem::kTranslation, "seq2seq, width 512, 6+6 layers, 8 heads",
        transformer({6, 512, 8, 256, 32768}), make_seq2seq},
       {"mlp", kImages, "fully connected classifier", image_model(2, 256, 28), make_mlp},
       {"cnn", kImages, "small convolutional classifier", image_model(2, 32, 28), make_cnn},

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -35,6 +36,10 @@ struct NormParameters {
 struct Pass {
   bool training = false;
   std::uint64_t key = 0;  // for dropout: differs between steps and micro-batches, equal when one is computed again
+
+  // Called during the backward pass, if set, when the gradients of all layers from this one on are complete. Layers may
+  // be left out, and come in any order.
+  std::function<void(std::size_t layer)> reached{};
 };
 
 // One link of a model's chain. A model can be cut before any layer, so what it needs from earlier ones arrives in

@@ -23,11 +23,11 @@ void require_positive(const char* key, std::int64_t value) {
   if (value <= 0) throw InputError("model.{} must be positive, not {}", key, value);
 }
 
-void check(const ModelOptions& o, Task task) {
+void check(const ModelOptions& o, Problem problem) {
   if (o.dropout < 0 || o.dropout >= 1) throw InputError("model.dropout must be in [0, 1), not {}", o.dropout);
   require_positive("layers", o.layers);
   require_positive("width", o.width);
-  if (task == Task::kClassification) {
+  if (problem == Problem::kClassification) {
     require_positive("classes", o.classes);
     require_positive("channels", o.channels);
     require_positive("image_size", o.image_size);
@@ -38,6 +38,18 @@ void check(const ModelOptions& o, Task task) {
   require_positive("vocabulary", o.vocabulary);
   if (o.width % o.heads != 0) {
     throw InputError("model.width ({}) must be a multiple of model.heads ({})", o.width, o.heads);
+  }
+}
+
+// What crosses the border before a layer has its gradient once everything behind it has been through the backward pass.
+void watch_border(const Tensors& inputs, std::size_t layer, const std::function<void(std::size_t)>& reached) {
+  const auto missing = std::make_shared<std::size_t>(0);
+  for (const at::Tensor& input : inputs) {
+    if (!input.requires_grad()) continue;
+    ++*missing;
+    input.register_hook([missing, layer, reached](const at::Tensor&) {
+      if (--*missing == 0) reached(layer);
+    });
   }
 }
 
@@ -76,12 +88,18 @@ std::int64_t Model::parameter_count() const {
 }
 
 Tensors Model::forward(Tensors inputs, const Pass& pass, std::size_t begin, std::size_t end) const {
-  for (std::size_t i = begin; i < end; ++i) inputs = layer(i).forward(inputs, pass);
+  for (std::size_t i = begin; i < end; ++i) {
+    if (pass.reached) watch_border(inputs, i, pass.reached);
+    inputs = layer(i).forward(inputs, pass);
+  }
   return inputs;
 }
 
 ops::LossSum Model::loss(const Batch& batch, const Pass& pass) const {
-  return head_->loss(forward(batch.inputs, pass, 0, size() - 1), batch.targets, pass);
+  const std::size_t last = size() - 1;
+  const Tensors inputs = forward(batch.inputs, pass, 0, last);
+  if (pass.reached) watch_border(inputs, last, pass.reached);
+  return head_->loss(inputs, batch.targets, pass);
 }
 
 std::function<ModelOptions(ModelOptions)> defaults(const ModelOptions& sizes) {
@@ -116,7 +134,7 @@ ModelOptions complete_options(const ModelOptions& options) {
   const Kind& kind = find_kind(options.kind);
   ModelOptions complete = kind.complete(options);
   if (complete.hidden == 0) complete.hidden = 4 * complete.width;
-  check(complete, kind.task);
+  check(complete, kind.problem);
   return complete;
 }
 

@@ -64,7 +64,7 @@ std::function<ModelOptions(ModelOptions)> defaults(const ModelOptions& sizes);
 
 struct Kind {
   std::string name;
-  Task task;
+  Problem problem;
   std::string summary;                                               // one line, for lists
   std::function<ModelOptions(ModelOptions)> complete;                // fills in what is 0
   std::function<std::unique_ptr<Model>(const ModelOptions&)> build;  // from complete options

@@ -14,7 +14,7 @@ namespace {
 
 ModelOptions small(const std::string& kind) {
   ModelOptions o{.kind = kind};
-  if (find_kind(kind).task == Task::kClassification) {
+  if (find_kind(kind).problem == Problem::kClassification) {
     o.width = 8;
     o.image_size = 32;
     if (kind == "mlp" || kind == "cnn") o.layers = 2;
@@ -46,7 +46,7 @@ class EveryKind : public testing::TestWithParam<std::string> {
 TEST_P(EveryKind, LearnsOneBatchByHeart) {
   const ModelOptions options = small(GetParam());
   BoundModel bound(options);
-  const Batch batch = random_batch(find_kind(options.kind).task, options, 4, 3);
+  const Batch batch = random_batch(find_kind(options.kind).problem, options, 4, 3);
   const auto optimizer = make_optimizer({.kind = "adam", .weight_decay = 0}, bound.store);
   double first = 0, last = 0;
   for (int step = 0; step < 12; ++step) {
@@ -69,7 +69,7 @@ TEST_P(EveryKind, LearnsOneBatchByHeart) {
 TEST_P(EveryKind, CanBeCutAnywhere) {
   const ModelOptions options = small(GetParam());
   BoundModel bound(options);
-  const Batch batch = random_batch(find_kind(options.kind).task, options, 2, 3);
+  const Batch batch = random_batch(find_kind(options.kind).problem, options, 2, 3);
   const at::NoGradGuard no_gradients;
   const Model& model = *bound.model;
   const at::Tensor whole = model.predict(batch.inputs).at(0);
@@ -126,7 +126,7 @@ TEST(ModelTest, DropoutMasksAreAFunctionOfTheKey) {
   ModelOptions options = small("gpt");
   options.dropout = 0.3;
   BoundModel bound(options);
-  const Batch batch = random_batch(Task::kLanguageModel, options, 2, 3);
+  const Batch batch = random_batch(Problem::kLanguageModel, options, 2, 3);
   const auto loss = [&](bool training, std::uint64_t key) {
     return bound.model->loss(batch, {.training = training, .key = key}).sum.item<float>();
   };
@@ -154,7 +154,7 @@ TEST(ModelTest, MistakesNameTheKey) {
 TEST(ProfileTest, CountsEveryParameterOnceAndMeasuresEveryLayer) {
   const ModelOptions options = small("gpt");
   const auto model = build_model(options);
-  const auto costs = profile(*model, random_batch(Task::kLanguageModel, options, 2, 1), 1);
+  const auto costs = profile(*model, random_batch(Problem::kLanguageModel, options, 2, 1), 1);
   ASSERT_EQ(costs.size(), model->size());
   std::int64_t parameters = 0;
   for (const LayerCost& cost : costs) {

@@ -96,18 +96,18 @@ std::vector<LayerCost> profile(const Model& model, const Batch& batch, int repet
   return costs;
 }
 
-Batch random_batch(Task task, const ModelOptions& o, std::int64_t samples, std::uint64_t seed) {
+Batch random_batch(Problem problem, const ModelOptions& o, std::int64_t samples, std::uint64_t seed) {
   Random random({seed, word_of("random_batch")});
   Batch batch;
   batch.samples = samples;
-  if (task == Task::kClassification) {
+  if (problem == Problem::kClassification) {
     at::Tensor images = at::empty({samples, o.channels, o.image_size, o.image_size}, at::kFloat);
     for (float& pixel : floats(images)) pixel = static_cast<float>(2 * random.uniform() - 1);
     batch.inputs = {images};
     batch.targets = random_ids(random, samples, 1, o.classes).view({samples});
   } else {
     batch.inputs = {random_ids(random, samples, o.context, o.vocabulary)};
-    if (task == Task::kTranslation) {
+    if (problem == Problem::kTranslation) {
       batch.inputs.push_back(random_ids(random, samples, o.context, o.vocabulary));
       batch.inputs.push_back(at::full({samples}, o.context, at::kLong));
     }

@@ -23,6 +23,6 @@ struct LayerCost {
 std::vector<LayerCost> profile(const Model& model, const Batch& batch, int repetitions);
 
 // A batch of random inputs of the right form.
-Batch random_batch(Task task, const ModelOptions& options, std::int64_t samples, std::uint64_t seed);
+Batch random_batch(Problem problem, const ModelOptions& options, std::int64_t samples, std::uint64_t seed);
 
 }  // namespace rookery::model

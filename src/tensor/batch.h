@@ -14,7 +14,7 @@ using Tensors = std::vector<at::Tensor>;
 inline constexpr std::int64_t kIgnoredTarget = -100;
 
 // What a model is asked to do, and so what its batches hold. B samples, T target positions, S source positions:
-enum class Task {
+enum class Problem {
   kLanguageModel,        // inputs {tokens (B, T)}; targets (B, T): each token's successor
   kMaskedLanguageModel,  // inputs {tokens (B, T), some masked}; targets (B, T): the original where masked
   kTranslation,          // inputs {source (B, S), target so far (B, T), source lengths (B)}; targets (B, T)

@@ -1,5 +1,6 @@
 #include "train/learner.h"
 
+#include <algorithm>
 #include <omp.h>
 #include <thread>
 
@@ -27,6 +28,22 @@ std::int64_t count_loss_terms(const at::Tensor& targets) {
   return targets.numel() - targets.eq(kIgnoredTarget).sum().item<std::int64_t>();
 }
 
+// Layers that use only what earlier ones brought begin where the next one does.
+std::vector<std::size_t> find_layer_begins(const model::Model& model) {
+  std::vector<Parameter> seen;
+  std::vector<std::size_t> begins;
+  std::size_t position = 0;
+  for (std::size_t i = 0; i < model.size(); ++i) {
+    begins.push_back(position);
+    for (const Parameter& parameter : model.layer(i).parameters()) {
+      if (std::ranges::find(seen, parameter) != seen.end()) continue;
+      seen.push_back(parameter);
+      position += static_cast<std::size_t>(parameter.spec().elements());
+    }
+  }
+  return begins;
+}
+
 double share(double part, std::int64_t whole) { return whole > 0 ? part / static_cast<double>(whole) : 0; }
 
 }  // namespace
@@ -35,15 +52,18 @@ Learner::Learner(std::unique_ptr<model::Model> model, const OptimizerOptions& op
     : model_(std::move(model)),
       store_(model_->parameters(), model_->buffers(), device),
       optimizer_(make_optimizer(optimizer, store_)),
+      layer_begins_(find_layer_begins(*model_)),
       device_(device) {}
 
-LossReport Learner::accumulate_gradients(const Batch& batch, std::int64_t micro_batches, std::uint64_t key) {
+LossReport Learner::accumulate_gradients(const Batch& batch, std::int64_t micro_batches, std::uint64_t key,
+                                         const Ready& ready) {
   ROOKERY_CHECK(micro_batches >= 1 && micro_batches <= batch.samples);
   store_.zero_gradients();
   LossReport report{.loss_terms = batch.loss_terms};
   for (std::int64_t i = 0; i < micro_batches; ++i) {
     const Batch part = moved(micro_batches == 1 ? batch : slice(batch, i, micro_batches), device_);
-    const model::Pass pass{.training = true, .key = key + static_cast<std::uint64_t>(i)};
+    model::Pass pass{.training = true, .key = key + static_cast<std::uint64_t>(i)};
+    if (ready && i + 1 == micro_batches) pass.reached = [&](std::size_t layer) { ready(layer_begins_[layer]); };
     const ops::LossSum loss = model_->loss(part, pass);
     const at::Tensor mean = loss.sum / static_cast<double>(std::max<std::int64_t>(1, batch.loss_terms));
     mean.backward();

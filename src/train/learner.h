@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include "model/model.h"
 #include "tensor/batch.h"
@@ -23,8 +25,11 @@ class Learner {
 
   // Sets the gradients to those of the batch's mean loss. The batch goes through in `micro_batches` slices; each term
   // weighs the same whatever the slice it falls in, so without batch norm the result does not depend on their number.
-  // `key` draws dropout masks. Requires: 1 <= micro_batches <= batch.samples.
-  LossReport accumulate_gradients(const Batch& batch, std::int64_t micro_batches, std::uint64_t key);
+  // `key` draws dropout masks. `ready` is called on the way, if set, when the gradients from `from` to the end are what
+  // they will be. Requires: 1 <= micro_batches <= batch.samples.
+  using Ready = std::function<void(std::size_t from)>;
+  LossReport accumulate_gradients(const Batch& batch, std::int64_t micro_batches, std::uint64_t key,
+                                  const Ready& ready = {});
 
   // One optimizer step on them, clipped to norm `clip` (0: not at all). Returns the norm before clipping.
   double update(double lr, double clip);
@@ -32,14 +37,19 @@ class Learner {
   // The loss on a batch, without training.
   LossReport evaluate(const Batch& batch);
 
+  // Where each layer's own parameters begin in the flat vector.
+  const std::vector<std::size_t>& layer_begins() const { return layer_begins_; }
+
   const model::Model& model() const { return *model_; }
   ParameterStore& store() { return store_; }
+  const ParameterStore& store() const { return store_; }
   Optimizer& optimizer() { return *optimizer_; }
 
  private:
   std::unique_ptr<model::Model> model_;
   ParameterStore store_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::vector<std::size_t> layer_begins_;
   at::Device device_;
 };
 

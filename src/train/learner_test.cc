@@ -21,7 +21,7 @@ class TestLearner : public Learner {
 
 // Targets are ignored unevenly, so slices have different numbers of loss terms.
 Batch uneven_batch() {
-  Batch batch = model::random_batch(Task::kLanguageModel, kOptions, 6, 2);
+  Batch batch = model::random_batch(Problem::kLanguageModel, kOptions, 6, 2);
   batch.targets.select(0, 1).fill_(kIgnoredTarget);
   batch.targets[4][3] = kIgnoredTarget;
   batch.loss_terms -= 9;
@@ -38,6 +38,34 @@ TEST(LearnerTest, GradientsDoNotDependOnTheNumberOfMicroBatches) {
     EXPECT_NEAR(a.accuracy, b.accuracy, 1e-12);
     const at::Tensor difference = whole.store().gradients() - parts.store().gradients();
     EXPECT_LT(difference.norm().item<double>(), 1e-6 * whole.store().gradients().norm().item<double>() + 1e-9);
+  }
+}
+
+// What is said to be ready during the backward pass does not change any more; and most of it is ready before the end.
+TEST(LearnerTest, GradientsThatAreReadyStayAsTheyAre) {
+  for (const char* kind : {"gpt", "bert", "seq2seq", "cnn", "resnet18"}) {
+    model::ModelOptions options{.kind = kind, .layers = 2, .width = 16, .heads = 2, .context = 8, .vocabulary = 20};
+    if (std::string(kind) == "cnn" || std::string(kind) == "resnet18") {
+      options = {.kind = kind, .classes = 10, .channels = 1, .image_size = 28};
+    }
+    options = model::complete_options(options);
+    Learner learner(model::build_model(options), {}, at::kCPU);
+    learner.store().initialize(1);
+    const Batch batch = model::random_batch(model::find_kind(kind).problem, options, 4, 2);
+    struct Seen {
+      std::size_t from;
+      at::Tensor gradients;
+    };
+    std::vector<Seen> seen;
+    learner.accumulate_gradients(batch, 2, 0, [&](std::size_t from) {
+      seen.push_back({from, learner.store().gradients().clone()});
+    });
+    ASSERT_GE(seen.size(), 2u) << kind;
+    for (const Seen& s : seen) {
+      const auto from = static_cast<std::int64_t>(s.from), rest = learner.store().size() - from;
+      EXPECT_TRUE(at::equal(s.gradients.narrow(0, from, rest), learner.store().gradients().narrow(0, from, rest)))
+          << kind << " from " << from;
+    }
   }
 }
 

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "observe/jsonl.h"
 #include "observe/peak_memory.h"
 #include "observe/tensorboard.h"
@@ -20,14 +19,6 @@ using data::Split;
 
 // The test at the end of a run: all of the usual image sets, and enough of a large text.
 constexpr std::uint64_t kMaxTestSamples = 10000;
-
-// Keeps the draws of dropout apart from every other use of the seed.
-constexpr std::uint64_t kDropout = 0x64726f70;
-
-std::uint64_t dropout_key(std::int64_t seed, std::int64_t step) {
-  const auto bits = Random({static_cast<std::uint64_t>(seed), kDropout, static_cast<std::uint64_t>(step)}).block(0);
-  return std::uint64_t{bits[0]} << 32 | bits[1];
-}
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -44,18 +35,6 @@ void check(const config::Settings& settings) {
   }
 }
 
-// A path in the settings, so that it can be found from elsewhere too.
-std::string absolute(const std::string& path) {
-  return std::filesystem::exists(path) ? std::filesystem::absolute(path).lexically_normal().string() : path;
-}
-
-config::Data with_absolute_paths(config::Data data) {
-  const std::string prefix = "sentencepiece:";
-  if (!data::is_built_in(data.source)) data.source = absolute(data.source);
-  if (data.tokenizer.starts_with(prefix)) data.tokenizer = prefix + absolute(data.tokenizer.substr(prefix.size()));
-  return data;
-}
-
 // What a checkpoint depends on: with another value the run would not be the same run.
 std::map<std::string, std::string> identity(const config::Settings& settings) {
   const nlohmann::ordered_json all = config::to_json(settings);
@@ -67,44 +46,22 @@ std::map<std::string, std::string> identity(const config::Settings& settings) {
   return result;
 }
 
-config::Model with_sizes(config::Model model, const model::ModelOptions& o) {
-  model.layers = o.layers;
-  model.width = o.width;
-  model.heads = o.heads;
-  model.hidden = o.hidden;
-  model.context = o.context;
-  model.vocabulary = o.vocabulary;
-  model.classes = o.classes;
-  model.channels = o.channels;
-  model.image_size = o.image_size;
-  model.stem = o.stem;
-  return model;
-}
-
 }  // namespace
 
 Run::Run(config::Settings settings, RunDirectory directory, bool resume)
-    : settings_((check(settings), std::move(settings))),
-      directory_(std::move(directory)),
-      data_(open_data(settings_)),
-      data_fingerprint_(data_->fingerprint()),
-      sampler_(static_cast<std::uint64_t>(settings_.train.seed), data_->size(Split::kTrain)),
-      learner_(model::build_model(fitted_model(settings_, data_->info())), optimizer_options(settings_.train),
-               device_of(settings_.train)) {
-  settings_.model = with_sizes(settings_.model, fitted_model(settings_, data_->info()));
-  settings_.data = with_absolute_paths(settings_.data);
+    : trainee_((check(settings), std::move(settings))), directory_(std::move(directory)) {
   const auto checkpoint = resume ? newest_checkpoint(directory_.checkpoints()) : std::nullopt;
   if (checkpoint) {
     restore(*checkpoint);
   } else {
-    learner_.store().initialize(static_cast<std::uint64_t>(settings_.train.seed));
+    trainee_.learner().store().initialize(static_cast<std::uint64_t>(trainee_.settings().train.seed));
   }
   if (resume) {
     observe::truncate_after(directory_.metrics(), position_.step);
   } else {
     moved_aside_ = directory_.prepare();
   }
-  replace_file(directory_.settings(), config::to_toml(settings_));
+  replace_file(directory_.settings(), config::to_toml(trainee_.settings()));
   sinks_.add(std::make_unique<observe::JsonlSink>(directory_.metrics()));
   sinks_.add(std::make_unique<observe::TensorBoardSink>(
       directory_.tensorboard(), observe::TensorBoardSink::Options{.first_step = position_.step}));
@@ -113,36 +70,36 @@ Run::Run(config::Settings settings, RunDirectory directory, bool resume)
 void Run::restore(const std::filesystem::path& checkpoint) {
   verify_checkpoint(checkpoint);
   const CheckpointInfo info = read_checkpoint_info(checkpoint);
-  for (const auto& [key, value] : identity(settings_)) {
+  for (const auto& [key, value] : identity(settings())) {
     const auto made_with = info.made_with.find(key);
     if (made_with == info.made_with.end() || made_with->second != value) {
       throw InputError("{}: was made with another value of {} than {}", checkpoint.string(), key, value);
     }
   }
-  if (info.position.step > settings_.train.steps) {
-    throw InputError("train.steps is {}, but {} is further already", settings_.train.steps, checkpoint.string());
+  if (info.position.step > settings().train.steps) {
+    throw InputError("train.steps is {}, but {} is further already", settings().train.steps, checkpoint.string());
   }
-  if (info.data != data_fingerprint_) {
+  if (info.data != trainee_.data_fingerprint()) {
     throw InputError("{}: was made with other data than data.source = \"{}\" holds now", checkpoint.string(),
-                     settings_.data.source);
+                     settings().data.source);
   }
-  load_checkpoint(info, learner_.store(), &learner_.optimizer());
+  load_checkpoint(info, trainee_.learner().store(), &trainee_.learner().optimizer());
   position_ = info.position;
   saved_step_ = position_.step;
 }
 
 RunOutcome Run::train(const std::atomic<bool>& stop) {
-  const config::Train& t = settings_.train;
+  const config::Train& t = settings().train;
   const Position began = position_;
   const auto start = std::chrono::steady_clock::now();
-  spdlog::info("{}: {} parameters, {}, from step {} to {}", learner_.model().kind(), learner_.store().size(),
-               data_->info().description, position_.step, t.steps);
+  spdlog::info("{}: {} parameters, {}, from step {} to {}", trainee_.learner().model().kind(),
+               trainee_.learner().store().size(), dataset().info().description, position_.step, t.steps);
   while (position_.step < t.steps && !stop) {
     observe::StepMetrics metrics = step();
     const bool last = position_.step == t.steps;
     if (t.eval_batches > 0 && (last || due(position_.step, t.eval_every))) {
       // Not cut short by `stop`: the metrics of a step are the same whether the run goes on or not.
-      last_evaluation_ = evaluate(Split::kEval, evaluated_samples(), false);
+      last_evaluation_ = evaluate(Split::kEval, trainee_.evaluated_samples(), false);
       metrics.eval_loss = last_evaluation_->loss;
       metrics.eval_accuracy = last_evaluation_->accuracy;
     }
@@ -164,29 +121,24 @@ RunOutcome Run::train(const std::atomic<bool>& stop) {
 }
 
 observe::StepMetrics Run::step() {
-  const config::Train& t = settings_.train;
+  const config::Train& t = settings().train;
   const auto start = std::chrono::steady_clock::now();
-  std::vector<data::Sampler::Place> places;
-  for (std::int64_t i = 0; i < t.batch; ++i) {
-    places.push_back(sampler_.at(static_cast<std::uint64_t>(position_.samples + i)));
-  }
-  const Batch batch = data_->batch(Split::kTrain, places);
-  const LossReport report = learner_.accumulate_gradients(batch, t.micro_batches, dropout_key(t.seed, position_.step));
+  const Trainee::Passed passed = trainee_.accumulate_gradients(position_.samples, position_.step);
   const double lr = learning_rate(schedule_options(t), position_.step);
-  const double norm = learner_.update(lr, t.clip);
+  const double norm = trainee_.learner().update(lr, t.clip);
 
   position_.step += 1;
-  position_.samples += batch.samples;
-  position_.tokens += batch.tokens;
-  position_.loss = report.loss;
-  if (!std::isfinite(report.loss) || !std::isfinite(norm)) {
+  position_.samples += passed.samples;
+  position_.tokens += passed.tokens;
+  position_.loss = passed.report.loss;
+  if (!std::isfinite(passed.report.loss) || !std::isfinite(norm)) {
     throw Error("the loss is no longer a number at step {}; lower train.lr (now {}) or raise train.warmup",
                 position_.step, t.lr);
   }
   const double seconds = seconds_since(start);
   seconds_in_steps_ += seconds;
   return {.step = position_.step,
-          .loss = report.loss,
+          .loss = passed.report.loss,
           .step_seconds = seconds,
           .samples = position_.samples,
           .tokens = position_.tokens,
@@ -194,39 +146,21 @@ observe::StepMetrics Run::step() {
           .grad_norm = norm};
 }
 
-std::uint64_t Run::evaluated_samples() const {
-  return static_cast<std::uint64_t>(settings_.train.eval_batches * settings_.train.batch);
-}
-
-// The mean over the first samples of a split: the same samples in every run with this data and seed. Nothing if
-// stopped.
+// Over the first samples of a split. Nothing if stopped.
 std::optional<LossReport> Run::evaluate(Split split, std::uint64_t samples, const std::atomic<bool>& stop) {
-  const auto places = data::first_places(std::min(samples, data_->size(split)));
-  const auto batch_size = static_cast<std::size_t>(settings_.train.batch);
-  LossReport total;
-  for (std::size_t i = 0; i < places.size(); i += batch_size) {
-    if (stop) return std::nullopt;
-    const auto some = std::span(places).subspan(i, std::min(batch_size, places.size() - i));
-    const LossReport report = learner_.evaluate(data_->batch(split, some));
-    const auto terms = static_cast<double>(report.loss_terms);
-    total.loss += report.loss * terms;
-    total.accuracy += report.accuracy * terms;
-    total.loss_terms += report.loss_terms;
-  }
-  const auto terms = static_cast<double>(std::max<std::int64_t>(1, total.loss_terms));
-  return LossReport{total.loss / terms, total.accuracy / terms, total.loss_terms};
+  return trainee_.evaluate(split, 0, samples, stop);
 }
 
 void Run::save() {
   sync(directory_.metrics());  // a checkpoint must not outlive the lines before it
   const CheckpointInfo info{.path = {},
                             .position = position_,
-                            .optimizer_steps = learner_.optimizer().steps(),
-                            .data = data_fingerprint_,
-                            .text = data_->tokenizer() != nullptr,
-                            .made_with = identity(settings_)};
-  save_checkpoint(directory_.checkpoints(), info, learner_.store(), learner_.optimizer(),
-                  settings_.train.keep_checkpoints);
+                            .optimizer_steps = trainee_.learner().optimizer().steps(),
+                            .data = trainee_.data_fingerprint(),
+                            .text = dataset().tokenizer() != nullptr,
+                            .made_with = identity(settings())};
+  save_checkpoint(directory_.checkpoints(), info, trainee_.learner().store(), trainee_.learner().optimizer(),
+                  settings().train.keep_checkpoints);
   saved_step_ = position_.step;
   spdlog::info("checkpoint at step {}", position_.step);
 }
@@ -239,12 +173,12 @@ observe::Summary Run::summarize(double seconds_here, const Position& began, cons
                            .tokens_per_second = rate(position_.tokens - began.tokens, seconds_in_steps_),
                            .samples_per_second = rate(position_.samples - began.samples, seconds_in_steps_),
                            .wall_seconds = position_.seconds,
-                           .parameters = learner_.store().size()};
-  if (settings_.train.eval_batches > 0 && position_.step == settings_.train.steps) {
-    if (!last_evaluation_) last_evaluation_ = evaluate(Split::kEval, evaluated_samples(), false);
+                           .parameters = trainee_.learner().store().size()};
+  if (settings().train.eval_batches > 0 && position_.step == settings().train.steps) {
+    if (!last_evaluation_) last_evaluation_ = evaluate(Split::kEval, trainee_.evaluated_samples(), false);
     summary.eval_loss = last_evaluation_->loss;
     summary.eval_accuracy = last_evaluation_->accuracy;
-    summary.entropy_floor = data_->entropy_floor(evaluated_samples());
+    summary.entropy_floor = dataset().entropy_floor(trainee_.evaluated_samples());
     if (const auto test = evaluate(Split::kTest, kMaxTestSamples, stop)) {
       summary.test_loss = test->loss;
       summary.test_accuracy = test->accuracy;

@@ -10,6 +10,7 @@
 #include "train/learner.h"
 #include "train/run_directory.h"
 #include "train/setup.h"
+#include "train/trainee.h"
 
 namespace rookery::train {
 
@@ -40,29 +41,24 @@ class Run {
   RunOutcome train(const std::atomic<bool>& stop);
 
   const Position& position() const { return position_; }
-  const data::Dataset& dataset() const { return *data_; }
-  const model::Model& model() const { return learner_.model(); }
+  const data::Dataset& dataset() const { return trainee_.data(); }
+  const model::Model& model() const { return trainee_.learner().model(); }
 
   // The settings with all sizes filled in, as they are in run.toml.
-  const config::Settings& settings() const { return settings_; }
+  const config::Settings& settings() const { return trainee_.settings(); }
 
   // Where an earlier run in the same directory went, if there was one.
   const std::optional<std::filesystem::path>& moved_aside() const { return moved_aside_; }
 
  private:
   observe::StepMetrics step();
-  std::uint64_t evaluated_samples() const;
   std::optional<LossReport> evaluate(data::Split split, std::uint64_t samples, const std::atomic<bool>& stop);
   void restore(const std::filesystem::path& checkpoint);
   void save();
   observe::Summary summarize(double seconds_here, const Position& began, const std::atomic<bool>& stop);
 
-  config::Settings settings_;
+  Trainee trainee_;
   RunDirectory directory_;
-  std::unique_ptr<data::Dataset> data_;
-  std::string data_fingerprint_;
-  data::Sampler sampler_;
-  Learner learner_;
   Position position_;
   std::optional<std::int64_t> saved_step_;
   std::optional<std::filesystem::path> moved_aside_;

@@ -38,7 +38,7 @@ std::unique_ptr<data::Dataset> open_data(const config::Settings& settings) {
   const model::Kind& kind = model::find_kind(requested.kind);
   return data::open_dataset({.source = settings.data.source,
                              .tokenizer = settings.data.tokenizer,
-                             .task = kind.task,
+                             .problem = kind.problem,
                              .context = kind.complete(requested).context,
                              .seed = static_cast<std::uint64_t>(settings.train.seed),
                              .mask_probability = settings.data.mask_probability,
@@ -49,7 +49,7 @@ std::unique_ptr<data::Dataset> open_data(const config::Settings& settings) {
 model::ModelOptions fitted_model(const config::Settings& settings, const data::DataInfo& info) {
   const model::ModelOptions requested = requested_model(settings);
   model::ModelOptions o = requested;
-  if (info.task == Task::kClassification) {
+  if (info.problem == Problem::kClassification) {
     if (info.height != info.width) {
       throw InputError("data.source: its images have {}x{} pixels, but models take square ones", info.width,
                        info.height);

@@ -1,0 +1,265 @@
+#include "swarm/coordinator.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
+#include "base/error.h"
+#include "base/signal.h"
+#include "swarm/talk.h"
+
+namespace rookery::swarm {
+namespace {
+
+using net::Failure;
+using net::LinkError;
+
+// A peer that was let in.
+struct Seat {
+  explicit Seat(net::Meeting m) : meeting(std::move(m)), talk(*meeting.link) {}
+
+  const std::string& name() const { return meeting.other.name; }
+
+  net::Meeting meeting;
+  Talk talk;
+  std::optional<wire::Introduction> introduction{};
+  std::optional<wire::Ready> ready{};
+  bool linked = false, ended = false, gone = false;
+};
+
+}  // namespace
+
+class Coordinator::Core : public std::enable_shared_from_this<Core> {
+ public:
+  Core(Clock& clock, net::Host& host, CoordinatorOptions options, Watcher& watcher)
+      : clock_(clock), host_(host), options_(std::move(options)), watcher_(watcher) {}
+
+  void start() { boost::asio::co_spawn(clock_.executor(), admit(shared_from_this()), boost::asio::detached); }
+
+  static Task<> run(std::shared_ptr<Core> self) {
+    while (!self->finished()) {
+      const Time limit = self->deadline_;
+      if (limit == kNever) {
+        auto wait = self->changed_.wait();
+        co_await std::move(wait);
+        continue;
+      }
+      auto wait = self->changed_.wait_until(self->clock_, limit);
+      const bool in_time = co_await std::move(wait);
+      if (!in_time) self->late();
+    }
+    for (const auto& seat : self->seats_) seat->meeting.link->close();
+    self->closed_ = true;
+    if (self->failure_) throw Error("{}", *self->failure_);
+  }
+
+  void stop(const std::string& reason) {
+    if (stopping_) return;
+    stopping_ = true;
+    deadline_ = clock_.now() + options_.farewell;
+    for (const auto& seat : seats_) seat->talk.say(wire::Stop{.reason = reason});
+    changed_.notify();
+  }
+
+  // Nobody is to call back into what has gone.
+  void abandon() {
+    closed_ = true;
+    for (const auto& seat : seats_) seat->meeting.link->close();
+  }
+
+ private:
+  bool finished() const {
+    if (!plan_) return stopping_;
+    return std::ranges::all_of(seats_, [](const auto& seat) { return seat->ended || seat->gone; });
+  }
+
+  // Takes whoever comes, for as long as the host is open.
+  static Task<> admit(std::shared_ptr<Core> self) {
+    try {
+      while (!self->closed_) {
+        auto accepting = self->host_.accept();
+        net::Meeting meeting = co_await std::move(accepting);
+        if (self->closed_) break;
+        const auto seat = std::make_shared<Seat>(std::move(meeting));
+        boost::asio::co_spawn(self->clock_.executor(), serve(self, seat), boost::asio::detached);
+      }
+    } catch (const LinkError&) {
+      // The host was closed.
+    }
+  }
+
+  static Task<> serve(std::shared_ptr<Core> self, std::shared_ptr<Seat> seat) {
+    std::string why;
+    try {
+      while (!self->closed_) {
+        auto hearing = seat->talk.hear();
+        const wire::SwarmMessage message = co_await std::move(hearing);
+        if (!self->closed_) std::visit([&](const auto& content) { self->heard(*seat, content); }, message);
+        if (!self->closed_ && std::holds_alternative<wire::Introduction>(message)) self->seat_down(seat);
+      }
+    } catch (const LinkError& error) {
+      why = error.text();
+    } catch (const wire::WireError& error) {
+      why = error.what();
+      seat->meeting.link->close(LinkError(Failure::kProtocol, "", error.what()));
+    }
+    if (!self->closed_) self->gone(*seat, why);
+  }
+
+  [[noreturn]] void refuse(Seat& seat, const std::string& why) {
+    watcher_.refused(seat.name(), why);
+    const LinkError reason(Failure::kRefused, "", why);
+    seat.meeting.link->close(reason);
+    throw LinkError(reason);
+  }
+
+  void heard(Seat& seat, const wire::Introduction& introduction) {
+    if (seat.introduction) throw wire::WireError("introduced itself twice");
+    if (introduction.contact.name != seat.name()) throw wire::WireError("introduced itself by another name");
+    if (stopping_) refuse(seat, "the run is over");
+    if (plan_) refuse(seat, "the run has begun without it");
+    const auto same_name = [&](const auto& other) { return other->name() == seat.name(); };
+    if (std::ranges::any_of(seats_, same_name)) refuse(seat, "another peer has the same name; choose one with --name");
+    if (seats_.size() == options_.peers) refuse(seat, "the swarm is full");
+    seat.introduction = introduction;
+  }
+
+  void seat_down(const std::shared_ptr<Seat>& seat) {
+    seats_.push_back(seat);
+    watcher_.joined(seat->name());
+    seat->talk.say(wire::Assignment{.settings = options_.settings});
+  }
+
+  void heard(Seat& seat, const wire::Ready& ready) {
+    if (!seat.introduction || seat.ready) throw wire::WireError("was ready out of turn");
+    for (const auto& other : seats_) {
+      if (!other->ready) continue;
+      if (other->ready->data != ready.data) refuse(seat, "its data is not the same as that of " + other->name());
+      if (other->ready->model != ready.model) refuse(seat, "its model is not the same as that of " + other->name());
+    }
+    seat.ready = ready;
+    const auto is_ready = [](const auto& other) { return other->ready.has_value(); };
+    if (seats_.size() == options_.peers && std::ranges::all_of(seats_, is_ready)) make_plan();
+  }
+
+  // Ranks go by name, so that the same swarm gives the same bits however it was started.
+  void make_plan() {
+    std::ranges::sort(seats_, {}, [](const auto& seat) { return seat->name(); });
+    plan_ = wire::Plan{.generation = 1};
+    for (const auto& seat : seats_) {
+      plan_->peers.push_back({.contact = seat->introduction->contact,
+                              .cluster = static_cast<std::uint32_t>(plan_->peers.size()),
+                              .weight = 1,
+                              .host = seat->introduction->host});
+      // What it has proved, not what it says.
+      plan_->peers.back().contact.fingerprint = seat->meeting.other.key.bytes();
+    }
+    watcher_.planned(*plan_);
+    deadline_ = clock_.now() + options_.links;
+    for (const auto& seat : seats_) seat->talk.say(*plan_);
+    changed_.notify();
+  }
+
+  void heard(Seat& seat, const wire::Linked& linked) {
+    if (!plan_ || linked.generation != plan_->generation || seat.linked) throw wire::WireError("linked out of turn");
+    seat.linked = true;
+    if (stopping_ || !std::ranges::all_of(seats_, [](const auto& other) { return other->linked; })) return;
+    deadline_ = kNever;
+    watcher_.began();
+    for (const auto& other : seats_) other->talk.say(wire::Begin{.generation = plan_->generation});
+    changed_.notify();
+  }
+
+  void heard(Seat& seat, const wire::StepReport& report) {
+    if (!seat.linked) throw wire::WireError("reported a step out of turn");
+    watcher_.stepped(seat.name(), report);
+  }
+
+  void heard(Seat& seat, const wire::Evaluated& evaluation) {
+    if (!seat.linked) throw wire::WireError("reported an evaluation out of turn");
+    watcher_.evaluated(seat.name(), evaluation);
+  }
+
+  void heard(Seat& seat, const wire::Ended& summary) {
+    if (!plan_ || seat.ended) throw wire::WireError("ended out of turn");
+    seat.ended = true;
+    watcher_.ended(seat.name(), summary);
+    changed_.notify();
+  }
+
+  // It goes with what it has; the others have to, too.
+  void heard(Seat& seat, const wire::Failed& failed) {
+    if (!plan_) {
+      refuse(seat, failed.text);  // it could not do what it was asked for
+    }
+    const bool is_own = failed.culprit.empty();
+    fail(is_own ? seat.name() : failed.culprit, failed.text);
+    seat.ended = true;
+    changed_.notify();
+  }
+
+  template <typename Other>
+  void heard(Seat&, const Other&) {
+    throw wire::WireError("said what only a coordinator says");
+  }
+
+  void gone(Seat& seat, const std::string& why) {
+    seat.gone = true;
+    const auto place = std::ranges::find_if(seats_, [&](const auto& other) { return other.get() == &seat; });
+    if (place == seats_.end() || seat.ended) return changed_.notify();
+    if (!plan_) {
+      watcher_.left(seat.name(), why);
+      seats_.erase(place);
+      return;
+    }
+    fail(seat.name(), why);
+    changed_.notify();
+  }
+
+  void fail(const std::string& peer, const std::string& why) {
+    if (failure_) return;
+    failure_ = fmt::format("{} was lost: {}", peer, why);
+    watcher_.lost(peer, why);
+    stop(*failure_);
+  }
+
+  // Somebody has not done in time what it had to do.
+  void late() {
+    deadline_ = kNever;
+    const bool farewell = stopping_;
+    for (const auto& seat : seats_) {
+      if (seat->ended || seat->gone || (!farewell && seat->linked)) continue;
+      seat->gone = true;
+      const std::string why = farewell ? "did not end in time" : "could not link up with the others in time";
+      seat->meeting.link->close(LinkError(Failure::kLate, "", why));
+      if (!farewell) fail(seat->name(), why);
+    }
+  }
+
+  Clock& clock_;
+  net::Host& host_;
+  CoordinatorOptions options_;
+  Watcher& watcher_;
+  std::vector<std::shared_ptr<Seat>> seats_;  // in the order of ranks, once there is a plan
+  std::optional<wire::Plan> plan_;
+  std::optional<std::string> failure_;
+  Time deadline_ = kNever;  // for what everybody has to do now
+  bool stopping_ = false, closed_ = false;
+  Signal changed_;
+};
+
+Coordinator::Coordinator(Clock& clock, net::Host& host, CoordinatorOptions options, Watcher& watcher)
+    : core_(std::make_shared<Core>(clock, host, std::move(options), watcher)) {
+  core_->start();
+}
+
+Coordinator::~Coordinator() { core_->abandon(); }
+
+Task<> Coordinator::run() { return Core::run(core_); }
+
+void Coordinator::stop(const std::string& reason) { core_->stop(reason); }
+
+}  // namespace rookery::swarm

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "net/host.h"
+#include "wire/swarm_message.h"
+
+namespace rookery::swarm {
+
+// What happens in a swarm, for whoever shows or records it. Called on the coordinator's executor.
+class Watcher {
+ public:
+  virtual ~Watcher() = default;
+
+  virtual void joined(const std::string& /*peer*/) {}
+  virtual void refused(const std::string& /*peer*/, const std::string& /*why*/) {}
+  virtual void left(const std::string& /*peer*/, const std::string& /*why*/) {}  // before there was a plan
+  virtual void planned(const wire::Plan& /*plan*/) {}
+  virtual void began() {}
+  virtual void stepped(const std::string& /*peer*/, const wire::StepReport& /*report*/) {}
+  virtual void evaluated(const std::string& /*peer*/, const wire::Evaluated& /*evaluation*/) {}
+  virtual void ended(const std::string& /*peer*/, const wire::Ended& /*summary*/) {}
+  virtual void lost(const std::string& /*peer*/, const std::string& /*why*/) {}
+};
+
+struct CoordinatorOptions {
+  std::string settings;                          // as TOML, for the peers
+  std::size_t peers = 1;                         // how many to wait for
+  Duration links = std::chrono::seconds(60);     // for peers to link up once there is a plan
+  Duration farewell = std::chrono::seconds(60);  // for the others to end when one is lost
+};
+
+// Brings a swarm together and sees it through: admits as many peers as are wanted, checks that they have the same model
+// and data, makes the plan, lets them begin together, and passes on what they report. Whoever comes later is refused.
+//
+// A peer that is lost before there is a plan makes room for another. One that is lost later ends the run: the others
+// are told to stop, and run() names it.
+//
+// Confined to the host's executor. The host listens, and outlives this; so does the watcher.
+class Coordinator {
+ public:
+  Coordinator(Clock& clock, net::Host& host, CoordinatorOptions options, Watcher& watcher);
+  ~Coordinator();
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+
+  // Until all peers have ended. Throws Error, one sentence with the peer's name, if one was lost.
+  Task<> run();
+
+  // Everybody ends after the step that is under way. run() returns when they have.
+  void stop(const std::string& reason);
+
+ private:
+  class Core;
+  std::shared_ptr<Core> core_;
+};
+
+}  // namespace rookery::swarm

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "net/host.h"
+#include "wire/swarm_message.h"
+#include "wire/ticket.h"
+
+namespace rookery::swarm {
+
+// What a peer does between its messages: it trains, or models training. Called on the peer's executor; what it does
+// elsewhere is its own affair.
+class Work {
+ public:
+  virtual ~Work() = default;
+
+  // Opens the data and builds the model that the settings (TOML) ask for. Throws Error, one sentence, if it cannot.
+  virtual Task<wire::Ready> prepare(std::string settings) = 0;
+
+  struct Part {
+    wire::Plan plan;
+    std::size_t rank = 0;
+    std::vector<net::Link*> links{};  // by rank; nullptr for its own
+  };
+
+  // Does this peer's part to the end, or until it is told to stop; `report` passes on what the coordinator is to know.
+  // Throws LinkError with the name of a peer that was lost, and Error if it cannot go on itself.
+  using Report = std::function<void(const wire::SwarmMessage&)>;
+  virtual Task<wire::Ended> train(Part part, Report report) = 0;
+
+  // End after the step that is under way. May come at any time, also before train().
+  virtual void stop(const std::string& reason) = 0;
+};
+
+struct PeerOptions {
+  wire::Ticket ticket;                        // the coordinator's
+  std::vector<std::string> addresses{};       // where others can dial this peer
+  std::uint64_t memory = 0;                   // bytes it may use; 0: as many as it has
+  std::string computer{};                     // equal on peers of one computer
+  Duration links = std::chrono::seconds(60);  // to link up with all others
+};
+
+// A peer's life in a swarm: joins by the ticket, prepares, links up with the others, does its part, and stays until the
+// coordinator lets it go. The host listens.
+//
+// Throws LinkError if it is refused (with the reason) or the coordinator is lost, and what the work throws.
+Task<> take_part(Clock& clock, net::Host& host, PeerOptions options, Work& work);
+
+}  // namespace rookery::swarm

@@ -1,0 +1,134 @@
+#include "train/make_method.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "base/error.h"
+#include "sync/all_reduce.h"
+#include "sync/diloco.h"
+#include "sync/gossip.h"
+#include "sync/local_sgd.h"
+#include "sync/palsgd.h"
+
+namespace rookery::train {
+namespace {
+
+constexpr std::size_t kBucket = 25'000'000 / sizeof(float);
+
+// Trains alone: no two copies ever meet.
+class None final : public sync::Method {};
+
+std::string method_name(const config::Sync& sync) { return sync.method == "auto" ? "allreduce" : sync.method; }
+
+std::string topology_name(const config::Sync& sync, std::size_t clusters) {
+  if (sync.topology != "auto") return sync.topology;
+  return std::has_single_bit(clusters) ? "one-peer-exp" : "finite";
+}
+
+sync::Topology topology(const config::Sync& sync, const Place& place) {
+  std::vector<sync::Member> members;
+  for (std::size_t i = 0; i < place.weights.size(); ++i) {
+    members.push_back({.weight = place.weights[i], .host = place.hosts.empty() ? i : place.hosts[i]});
+  }
+  return {topology_name(sync, members.size()), members};
+}
+
+sync::LocalOptions local_options(const config::Sync& sync, const Place& place) {
+  sync::LocalOptions local{.interval = static_cast<std::uint64_t>(sync.interval),
+                           .delay = static_cast<std::uint64_t>(sync.delay),
+                           .merge = sync.merge,
+                           .lossy = sync.codec != "none"};
+  if (sync.fragments > 1) local.fragments = interleaved_fragments(place, static_cast<std::size_t>(sync.fragments));
+  return local;
+}
+
+sync::OuterOptions outer_options(const config::Sync& sync) {
+  return {.lr = sync.outer_lr,
+          .momentum = sync.outer_momentum,
+          .warmup = static_cast<std::uint64_t>(sync.warmup_steps),
+          .bucket = kBucket};
+}
+
+sync::PullOptions pull_options(const config::Settings& settings) {
+  const config::Sync& sync = settings.sync;
+  return {.mode = sync.pull == "every-step" ? sync::PullMode::kEveryStep : sync::PullMode::kRandom,
+          .probability = sync.pull_probability,
+          .strength = sync.pull_strength,
+          .lr = settings.train.optimizer == "sgd" ? settings.train.lr : sync.pull_lr,
+          .seed = static_cast<std::uint64_t>(settings.train.seed)};
+}
+
+bool is_local(const std::string& method) { return method == "local-sgd" || method == "diloco" || method == "palsgd"; }
+
+}  // namespace
+
+float Place::share() const {
+  const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
+  return static_cast<float>(weights.at(cluster) / all);
+}
+
+void check_method(const config::Settings& settings, const Place& place) {
+  const config::Sync& sync = settings.sync;
+  const std::string method = method_name(sync);
+  if (is_local(method)) {
+    if (sync.delay >= sync.interval) {
+      throw InputError("sync.delay ({}) must be below sync.interval ({})", sync.delay, sync.interval);
+    }
+    const auto most = std::min<std::int64_t>(sync.interval, static_cast<std::int64_t>(place.layer_begins.size()));
+    if (sync.fragments > most) {
+      throw InputError("sync.fragments is {}, but there can be at most {}: one a layer, and one a step of an interval",
+                       sync.fragments, most);
+    }
+  }
+  if (method != "gossip") return;
+  if (sync.topology == "bandwidth-aware") {
+    throw InputError("sync.topology = \"bandwidth-aware\" needs measured links; choose another");
+  }
+  topology(sync, place);  // throws if these peers cannot have it
+}
+
+std::size_t method_slots(const config::Settings& settings, const Place& place) {
+  const std::string method = method_name(settings.sync);
+  const std::size_t buckets = sync::AllReduce::buckets(place.values, kBucket);
+  if (method == "allreduce") return buckets;
+  if (!is_local(method)) return 0;
+  const auto fragments = static_cast<std::size_t>(settings.sync.fragments);
+  return method == "local-sgd" ? fragments : std::max(fragments, buckets);
+}
+
+std::unique_ptr<sync::Method> make_method(const config::Settings& settings, const Place& place, sync::Rounds& rounds) {
+  const config::Sync& sync = settings.sync;
+  const std::string method = method_name(sync);
+  const float share = place.share();
+  if (method == "allreduce") return std::make_unique<sync::AllReduce>(rounds, share, kBucket);
+  if (method == "gossip") {
+    const bool waits = sync.mode == "atc";
+    const sync::GossipOptions options{
+        .mode = waits ? sync::GossipMode::kAdaptThenCombine : sync::GossipMode::kCombineWhileComputing,
+        .consensus = sync.consensus};
+    return std::make_unique<sync::Gossip>(rounds, topology(sync, place), options);
+  }
+  if (method == "local-sgd") return std::make_unique<sync::LocalSgd>(rounds, share, local_options(sync, place));
+  if (method == "diloco") {
+    return std::make_unique<sync::Diloco>(rounds, share, local_options(sync, place), outer_options(sync));
+  }
+  if (method == "palsgd") {
+    return std::make_unique<sync::Palsgd>(rounds, share, place.cluster, local_options(sync, place), outer_options(sync),
+                                          pull_options(settings));
+  }
+  ROOKERY_CHECK(method == "none", "method = {}", method);
+  return std::make_unique<None>();
+}
+
+std::vector<sync::Fragment> interleaved_fragments(const Place& place, std::size_t fragments) {
+  std::vector<sync::Fragment> result(fragments);
+  const auto& begins = place.layer_begins;
+  for (std::size_t layer = 0; layer < begins.size(); ++layer) {
+    const std::size_t end = layer + 1 < begins.size() ? begins[layer + 1] : place.values;
+    if (begins[layer] < end) result[layer % fragments].push_back({begins[layer], end});
+  }
+  return result;
+}
+
+}  // namespace rookery::train

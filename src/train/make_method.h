@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/settings.h"
+#include "sync/local_rounds.h"
+#include "sync/method.h"
+
+namespace rookery::train {
+
+// What a method has to know about the swarm it works in.
+struct Place {
+  std::size_t cluster = 0;                   // of this copy
+  std::vector<double> weights{1.0};          // of all clusters: samples in a step
+  std::vector<std::size_t> hosts{};          // of all clusters; empty: each has its own
+  std::vector<std::size_t> layer_begins{0};  // where each layer begins in the flat vector
+  std::size_t values = 0;                    // in the flat vector
+
+  float share() const;  // of this cluster in the mean
+};
+
+// Throws InputError, one sentence that names the key, if this swarm cannot have what [sync] asks for.
+void check_method(const config::Settings& settings, const Place& place);
+
+// How many slots the method needs of its rounds.
+std::size_t method_slots(const config::Settings& settings, const Place& place);
+
+// The method that [sync] describes. Requires: check_method() did not throw
+std::unique_ptr<sync::Method> make_method(const config::Settings& settings, const Place& place, sync::Rounds& rounds);
+
+// The layers dealt out in turn, so that each fragment has a bit of everything. Requires: fragments > 0
+std::vector<sync::Fragment> interleaved_fragments(const Place& place, std::size_t fragments);
+
+}  // namespace rookery::train

@@ -1,0 +1,138 @@
+#include "train/member.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "tensor/schedule.h"
+#include "train/setup.h"
+
+namespace rookery::train {
+namespace {
+
+constexpr std::size_t kValuesSlot = 0, kBuffersSlot = 1, kNumbersSlot = 2;
+
+double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+Place checked(const config::Settings& settings, Place place) {
+  check_method(settings, place);
+  return place;
+}
+
+}  // namespace
+
+Member::Member(Clock& clock, Trainee& trainee, Place place, sync::Rounds& rounds, sync::Rounds& exact)
+    : clock_(clock),
+      trainee_(trainee),
+      place_(checked(trainee.settings(), std::move(place))),
+      exact_(exact),
+      method_(make_method(trainee.settings(), place_, rounds)) {
+  method_->start(copy());
+}
+
+Place Member::place_of(const Trainee& trainee, std::size_t cluster, std::size_t clusters) {
+  return {.cluster = cluster,
+          .weights = std::vector<double>(clusters, 1.0),
+          .layer_begins = trainee.learner().layer_begins(),
+          .values = static_cast<std::size_t>(trainee.learner().store().size())};
+}
+
+sync::Copy Member::copy() {
+  const ParameterStore& store = trainee_.learner().store();
+  return {.parameters = floats(store.values()), .gradients = floats(store.gradients())};
+}
+
+Task<StepReport> Member::step() {
+  const config::Train& t = trainee_.settings().train;
+  const auto step = static_cast<std::uint64_t>(step_);
+  const double lr = learning_rate(schedule_options(t), step_) * method_->lr_factor(step);
+  StepReport report{.step = step_ + 1, .lr = lr};
+  Duration waited{};
+  const Time start = clock_.now();
+  if (method_->move(step) == sync::Move::kPull) {
+    method_->pull(step, learning_rate(schedule_options(t), step_) / t.lr, copy());
+    report.pulled = true;
+  } else {
+    // The k-th gradient step of cluster i takes the i-th slice of block k.
+    const auto clusters = static_cast<std::int64_t>(place_.weights.size());
+    const auto cluster = static_cast<std::int64_t>(place_.cluster);
+    const std::int64_t first = (gradient_steps_ * clusters + cluster) * t.batch;
+    const auto passed = trainee_.accumulate_gradients(
+        first, step_, cluster, [&](std::size_t from) { method_->gradients_ready(step, from, copy()); });
+    const Time before = clock_.now();
+    auto averaged = method_->before_update(step, copy());
+    co_await std::move(averaged);
+    waited += clock_.now() - before;
+    report.grad_norm = trainee_.learner().update(lr, t.clip);
+    report.loss = passed.report.loss;
+    report.samples = passed.samples;
+    report.tokens = passed.tokens;
+    if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm)) {
+      throw Error("the loss is no longer a number at step {}; lower train.lr (now {}) or raise train.warmup", step_ + 1,
+                  t.lr);
+    }
+    ++gradient_steps_;
+  }
+  const Time before = clock_.now();
+  auto done = method_->after_step(step, copy());
+  co_await std::move(done);
+  const Time end = clock_.now();
+  waited += end - before;
+  report.wait_seconds = seconds(waited);
+  report.compute_seconds = seconds(end - start - waited);
+  ++step_;
+  co_return report;
+}
+
+Task<> Member::average_into(std::vector<float>& values, std::vector<float>& buffers) {
+  const std::span<const float> parameters = copy().parameters,
+                               own_buffers = floats(trainee_.learner().store().buffers());
+  values.assign(parameters.begin(), parameters.end());
+  buffers.assign(own_buffers.begin(), own_buffers.end());
+  const auto first = exact_.average(kValuesSlot, values, place_.share(), {});
+  const auto second = exact_.average(kBuffersSlot, buffers, place_.share(), {});
+  co_await first->finish();
+  co_await second->finish();
+}
+
+Task<Evaluation> Member::evaluate(data::Split split, std::uint64_t samples) {
+  const std::span<float> parameters = copy().parameters, buffers = floats(trainee_.learner().store().buffers());
+  std::vector<float> mean, mean_buffers;
+  auto averaged = average_into(mean, mean_buffers);
+  co_await std::move(averaged);
+  double distance = 0;
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    const double difference = static_cast<double>(parameters[i]) - static_cast<double>(mean[i]);
+    distance += difference * difference;
+  }
+  std::swap_ranges(mean.begin(), mean.end(), parameters.begin());
+  std::swap_ranges(mean_buffers.begin(), mean_buffers.end(), buffers.begin());
+  const std::uint64_t available = std::min(samples, trainee_.data().size(split)), clusters = place_.weights.size();
+  const auto report = trainee_.evaluate(split, available * place_.cluster / clusters,
+                                        available * (place_.cluster + 1) / clusters, false);
+  std::swap_ranges(mean.begin(), mean.end(), parameters.begin());
+  std::swap_ranges(mean_buffers.begin(), mean_buffers.end(), buffers.begin());
+
+  const auto terms = static_cast<double>(report->loss_terms);
+  std::vector<float> numbers = {static_cast<float>(report->loss * terms), static_cast<float>(report->accuracy * terms),
+                                static_cast<float>(terms), static_cast<float>(distance)};
+  const auto summed = exact_.average(kNumbersSlot, numbers, 1.0f, {});
+  co_await summed->finish();
+  const double all = std::max(1.0, static_cast<double>(numbers[2]));
+  const LossReport total{.loss = static_cast<double>(numbers[0]) / all,
+                         .accuracy = static_cast<double>(numbers[1]) / all,
+                         .loss_terms = static_cast<std::int64_t>(all)};
+  co_return Evaluation{total, std::sqrt(static_cast<double>(numbers[3]) / static_cast<double>(clusters))};
+}
+
+Task<> Member::agree() {
+  auto settled = method_->settle(copy());
+  co_await std::move(settled);
+  std::vector<float> mean, mean_buffers;
+  auto averaged = average_into(mean, mean_buffers);
+  co_await std::move(averaged);
+  std::ranges::copy(mean, copy().parameters.begin());
+  std::ranges::copy(mean_buffers, floats(trainee_.learner().store().buffers()).begin());
+}
+
+}  // namespace rookery::train

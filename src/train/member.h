@@ -1,0 +1,72 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "base/clock.h"
+#include "sync/method.h"
+#include "sync/rounds.h"
+#include "train/make_method.h"
+#include "train/trainee.h"
+
+namespace rookery::train {
+
+// What one copy did in one step.
+struct StepReport {
+  std::int64_t step = 0;  // counts from 1
+  bool pulled = false;    // a pull and no gradient step: then there is no loss, and no sample was used
+  double loss = 0;        // of this copy's samples
+  double lr = 0;
+  double grad_norm = 0;  // before clipping
+  std::int64_t samples = 0;
+  std::int64_t tokens = 0;
+  double compute_seconds = 0;
+  double wait_seconds = 0;  // for others
+};
+
+// What all copies together are worth.
+struct Evaluation {
+  LossReport report;              // of the average of all copies, over the same samples in every run
+  double consensus_distance = 0;  // ‖x_i − x̄‖, root mean square over the copies
+};
+
+// One copy of the model in a swarm in which every peer holds a whole one: the steps of its trainee, and its part in
+// what keeps the copies one model. Lives on the compute thread, whose executor is the clock's.
+class Member {
+ public:
+  // `rounds` carry the method, with as many slots as it needs; `exact` carry evaluations, uncompressed, with
+  // kExactSlots. Everything outlives this. Throws InputError if this swarm cannot have the method.
+  static constexpr std::size_t kExactSlots = 3;
+  Member(Clock& clock, Trainee& trainee, Place place, sync::Rounds& rounds, sync::Rounds& exact);
+
+  // Where the trainee is in the swarm.
+  static Place place_of(const Trainee& trainee, std::size_t cluster, std::size_t clusters);
+
+  std::int64_t steps_done() const { return step_; }
+  sync::Method& method() { return *method_; }
+
+  // The next step. Throws LinkError if a peer is lost: the parameters are then those after the last step.
+  Task<StepReport> step();
+
+  // Evaluates the average of all copies; each peer does its share of the samples, and all get the same result. Leaves
+  // the copy as it is.
+  Task<Evaluation> evaluate(data::Split split, std::uint64_t samples);
+
+  // Ends what is under way, and makes every copy the average of all.
+  Task<> agree();
+
+ private:
+  sync::Copy copy();
+  Task<> average_into(std::vector<float>& values, std::vector<float>& buffers);
+
+  Clock& clock_;
+  Trainee& trainee_;
+  Place place_;
+  sync::Rounds& exact_;
+  std::unique_ptr<sync::Method> method_;
+  std::int64_t step_ = 0;
+  std::int64_t gradient_steps_ = 0;
+};
+
+}  // namespace rookery::train

@@ -1,0 +1,139 @@
+#include "train/member.h"
+
+#include <deque>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "sync/link_rounds.h"
+#include "sync/testing/virtual_mesh.h"
+
+namespace rookery::train {
+namespace {
+
+using namespace std::chrono_literals;
+using data::Split;
+using sync::testing::VirtualMesh;
+
+config::Settings small_settings(const std::vector<std::string>& changes) {
+  std::vector<std::string> overrides = {"model.layers=2",       "model.width=32", "model.heads=2",
+                                        "model.context=32",     "train.batch=4",  "train.steps=50",
+                                        "train.eval_batches=4", "train.lr=0.003", "train.clip=1"};
+  overrides.insert(overrides.end(), changes.begin(), changes.end());
+  return config::load({}, overrides);
+}
+
+// A swarm whose peers train on the real data with the real model, in the virtual world.
+class Swarm {
+ public:
+  Swarm(std::size_t peers, const config::Settings& settings) : mesh_(peers) {
+    for (std::size_t i = 0; i < peers; ++i) {
+      trainees_.emplace_back(settings);
+      trainees_.back().learner().store().initialize(static_cast<std::uint64_t>(settings.train.seed));
+    }
+  }
+
+  void train() {
+    const auto outcomes = mesh_.run(
+        [&](std::size_t rank) -> Task<> {
+          Trainee& trainee = trainees_[rank];
+          Clock& clock = mesh_.world().clock();
+          const Place place = Member::place_of(trainee, rank, trainees_.size());
+          const auto codec = collective::parse_codec(trainee.settings().sync.codec);
+          sync::LinkRounds rounds(clock, clock.executor(), rank, mesh_.links(rank),
+                                  {.slots = method_slots(trainee.settings(), place), .codec = codec});
+          sync::LinkRounds exact(clock, clock.executor(), rank, mesh_.links(rank),
+                                 {.segment = 1, .slots = Member::kExactSlots});
+          Member member(clock, trainee, place, rounds, exact);
+          while (member.steps_done() < trainee.settings().train.steps) {
+            auto stepping = member.step();
+            const StepReport report = co_await std::move(stepping);
+            losses_[report.step] += report.loss / static_cast<double>(trainees_.size());
+            pulls += report.pulled ? 1 : 0;
+          }
+          auto evaluating = member.evaluate(Split::kEval, trainee.evaluated_samples());
+          const Evaluation evaluation = co_await std::move(evaluating);
+          evaluations.push_back(evaluation);
+          auto agreed = member.agree();
+          co_await std::move(agreed);
+          rounds_done = member.method().rounds();
+          co_await clock.sleep_for(60s);
+        },
+        Time(24h));
+    for (const auto& outcome : outcomes) EXPECT_FALSE(outcome) << outcome->what();
+  }
+
+  std::span<const float> parameters(std::size_t rank) { return floats(trainees_[rank].learner().store().values()); }
+  double loss(std::int64_t step) const { return losses_.at(step); }
+
+  std::vector<Evaluation> evaluations;
+  std::size_t pulls = 0;
+  std::uint64_t rounds_done = 0;
+
+ private:
+  VirtualMesh mesh_;
+  std::deque<Trainee> trainees_;
+  std::map<std::int64_t, double> losses_;
+};
+
+// K peers with batch b follow the trajectory of one with batch K·b: the loss within 1e-4 over 50 steps, on the same
+// data.
+TEST(MemberTest, AllReduceWithFourEqualsOneWithTheFourfoldBatch) {
+  Swarm four(4, small_settings({"sync.method=allreduce"}));
+  Swarm one(1, small_settings({"sync.method=allreduce", "train.batch=16", "train.eval_batches=1"}));
+  four.train();
+  one.train();
+  for (std::int64_t step = 1; step <= 50; ++step) {
+    EXPECT_NEAR(four.loss(step), one.loss(step), 1e-4 * one.loss(step)) << "step " << step;
+  }
+  EXPECT_NEAR(four.evaluations[2].report.loss, one.evaluations[0].report.loss, 1e-4);
+  EXPECT_EQ(four.evaluations[0].report.loss_terms, one.evaluations[0].report.loss_terms);
+  EXPECT_LT(four.evaluations[0].consensus_distance, 1e-5);
+}
+
+TEST(MemberTest, EveryMethodLearnsAndAgrees) {
+  const std::vector<std::vector<std::string>> methods = {
+      {"sync.method=allreduce"},
+      {"sync.method=gossip"},
+      {"sync.method=gossip", "sync.mode=atc", "sync.topology=ring"},
+      {"sync.method=local-sgd", "sync.interval=5"},
+      {"sync.method=diloco", "sync.interval=10", "sync.warmup_steps=10"},
+      {"sync.method=palsgd", "sync.interval=10", "sync.warmup_steps=10"},
+      {"sync.method=palsgd", "sync.interval=8", "sync.warmup_steps=10", "sync.fragments=2", "sync.delay=2",
+       "sync.merge=0.5", "sync.codec=int8"},
+      {"sync.method=none"}};
+  for (const auto& method : methods) {
+    Swarm swarm(4, small_settings(method));
+    swarm.train();
+    const std::string name = method.front() + (method.size() > 1 ? " " + method[1] : "");
+    EXPECT_LT(swarm.loss(50), 0.8 * swarm.loss(1)) << name;
+    ASSERT_EQ(swarm.evaluations.size(), 4u);
+    for (const Evaluation& evaluation : swarm.evaluations) {
+      EXPECT_EQ(evaluation.report.loss, swarm.evaluations[0].report.loss) << name;
+      EXPECT_EQ(evaluation.consensus_distance, swarm.evaluations[0].consensus_distance) << name;
+    }
+    EXPECT_TRUE(std::ranges::equal(swarm.parameters(0), swarm.parameters(3))) << name;
+    EXPECT_EQ(swarm.pulls > 0, method.front() == "sync.method=palsgd") << name;
+    EXPECT_EQ(swarm.rounds_done > 0, method.front() != "sync.method=none") << name;
+  }
+}
+
+TEST(MemberTest, WhatASwarmCannotHaveIsSaidInOneSentence) {
+  const Place place{.cluster = 0, .weights = {1, 1, 1}, .layer_begins = {0, 10, 20}, .values = 30};
+  const auto check = [&](const std::vector<std::string>& changes) { check_method(small_settings(changes), place); };
+  EXPECT_NO_THROW(check({"sync.method=gossip"}));
+  EXPECT_THROW(check({"sync.method=gossip", "sync.topology=one-peer-exp"}), InputError);
+  EXPECT_THROW(check({"sync.method=gossip", "sync.topology=bandwidth-aware"}), InputError);
+  EXPECT_THROW(check({"sync.method=diloco", "sync.fragments=4"}), InputError);
+  EXPECT_THROW(check({"sync.method=palsgd", "sync.interval=5", "sync.delay=5"}), InputError);
+}
+
+TEST(MakeMethodTest, FragmentsHaveEveryLayerOnce) {
+  const Place place{.layer_begins = {0, 10, 10, 25, 40}, .values = 50};
+  const auto fragments = interleaved_fragments(place, 2);
+  EXPECT_EQ(fragments[0], (sync::Fragment{{0, 10}, {10, 25}, {40, 50}}));
+  EXPECT_EQ(fragments[1], (sync::Fragment{{25, 40}}));
+}
+
+}  // namespace
+}  // namespace rookery::train

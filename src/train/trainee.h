@@ -1,0 +1,59 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "config/settings.h"
+#include "data/dataset.h"
+#include "data/sampler.h"
+#include "train/learner.h"
+
+namespace rookery::train {
+
+// One copy of a model in training, with its data: what a peer alone and a peer of a swarm have in common. Lives on the
+// compute thread.
+class Trainee {
+ public:
+  // Opens the data and builds the model. Throws InputError if either is not what the settings say, or they do not fit
+  // together. The parameters are not set yet.
+  explicit Trainee(config::Settings settings);
+
+  // The settings with all sizes filled in, and with absolute paths.
+  const config::Settings& settings() const { return settings_; }
+  const data::Dataset& data() const { return *data_; }
+  const std::string& data_fingerprint() const { return data_fingerprint_; }
+  Learner& learner() { return learner_; }
+  const Learner& learner() const { return learner_; }
+
+  // Sets the gradients to those of `train.batch` samples, the run's order from `first` on. `step` and `cluster` draw
+  // dropout masks.
+  struct Passed {
+    LossReport report;
+    std::int64_t samples = 0;
+    std::int64_t tokens = 0;
+  };
+  Passed accumulate_gradients(std::int64_t first, std::int64_t step, std::int64_t cluster = 0,
+                              const Learner::Ready& ready = {});
+
+  // How many samples an evaluation during training uses.
+  std::uint64_t evaluated_samples() const;
+
+  // The mean over samples [begin, end) of a split, as far as there are so many: the same samples in every run with this
+  // data and seed. Nothing if stopped.
+  std::optional<LossReport> evaluate(data::Split split, std::uint64_t begin, std::uint64_t end,
+                                     const std::atomic<bool>& stop);
+
+ private:
+  config::Settings settings_;
+  std::unique_ptr<data::Dataset> data_;
+  std::string data_fingerprint_;
+  data::Sampler sampler_;
+  Learner learner_;
+};
+
+// Means over different samples, as one over all of them.
+LossReport combined(std::span<const LossReport> reports);
+
+}  // namespace rookery::train

@@ -1,0 +1,234 @@
+#include "wire/swarm_message.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <proto/swarm.pb.h>
+#include <set>
+
+#include "wire/bytes.h"
+#include "wire/handshake.h"
+
+namespace rookery::wire {
+namespace {
+
+constexpr std::size_t kMaxSwarmMessageBytes = 8 * 1024 * 1024;
+constexpr std::size_t kMaxFingerprintBytes = 128;
+constexpr std::size_t kMaxHostBytes = 64;
+
+[[noreturn]] void refuse(const char* what) { throw WireError("a message of the swarm with {}", what); }
+
+std::string text_of(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+Contact contact_of(const std::string& bytes) { return decode_contact(std::as_bytes(std::span(bytes))); }
+
+// Short, and nothing in it that cannot be shown. May be empty.
+std::string word(const std::string& text, std::size_t limit) {
+  const auto shown = [](char c) { return c > ' ' && c < 0x7f; };
+  if (text.size() > limit || !std::ranges::all_of(text, shown)) refuse("a word that is none");
+  return text;
+}
+
+std::string fingerprint(const std::string& text) {
+  if (text.empty()) refuse("no fingerprint");
+  return word(text, kMaxFingerprintBytes);
+}
+
+double number(double value) {
+  if (!std::isfinite(value) || value < 0) refuse("a number that is none");
+  return value;
+}
+
+void write(const Introduction& m, proto::SwarmMessage& out) {
+  proto::Introduction& p = *out.mutable_introduction();
+  p.set_contact(text_of(encode(m.contact)));
+  p.set_memory(m.memory);
+  p.set_host(m.host);
+}
+
+void write(const Assignment& m, proto::SwarmMessage& out) { out.mutable_assignment()->set_settings(m.settings); }
+
+void write(const Ready& m, proto::SwarmMessage& out) {
+  proto::Ready& p = *out.mutable_ready();
+  p.set_data(m.data);
+  p.set_model(m.model);
+  p.set_parameters(m.parameters);
+}
+
+void write(const Plan& m, proto::SwarmMessage& out) {
+  proto::Plan& p = *out.mutable_plan();
+  p.set_generation(m.generation);
+  for (const PlannedPeer& peer : m.peers) {
+    proto::PlannedPeer& q = *p.add_peers();
+    q.set_contact(text_of(encode(peer.contact)));
+    q.set_cluster(peer.cluster);
+    q.set_weight(peer.weight);
+    q.set_host(peer.host);
+  }
+}
+
+void write(const Linked& m, proto::SwarmMessage& out) { out.mutable_linked()->set_generation(m.generation); }
+
+void write(const Begin& m, proto::SwarmMessage& out) { out.mutable_begin()->set_generation(m.generation); }
+
+void write(const StepReport& m, proto::SwarmMessage& out) {
+  proto::StepReport& p = *out.mutable_step_report();
+  p.set_step(m.step);
+  p.set_pulled(m.pulled);
+  p.set_loss(m.loss);
+  p.set_lr(m.lr);
+  p.set_grad_norm(m.grad_norm);
+  p.set_samples(m.samples);
+  p.set_tokens(m.tokens);
+  p.set_compute_seconds(m.compute_seconds);
+  p.set_wait_seconds(m.wait_seconds);
+  p.set_bytes_sent(m.bytes_sent);
+  p.set_bytes_received(m.bytes_received);
+}
+
+void write(const Evaluated& m, proto::SwarmMessage& out) {
+  proto::Evaluated& p = *out.mutable_evaluated();
+  p.set_step(m.step);
+  p.set_split(m.split);
+  p.set_loss(m.loss);
+  p.set_accuracy(m.accuracy);
+  p.set_consensus_distance(m.consensus_distance);
+}
+
+void write(const Ended& m, proto::SwarmMessage& out) {
+  proto::Ended& p = *out.mutable_ended();
+  p.set_peak_memory(m.peak_memory);
+  p.set_busy_share(m.busy_share);
+  p.set_rounds(m.rounds);
+}
+
+void write(const Failed& m, proto::SwarmMessage& out) {
+  proto::Failed& p = *out.mutable_failed();
+  p.set_culprit(m.culprit);
+  p.set_text(m.text);
+}
+
+void write(const Stop& m, proto::SwarmMessage& out) { out.mutable_stop()->set_reason(m.reason); }
+
+Introduction read(const proto::Introduction& p) {
+  return {.contact = contact_of(p.contact()), .memory = p.memory(), .host = word(p.host(), kMaxHostBytes)};
+}
+
+Assignment read(const proto::Assignment& p) {
+  if (p.settings().empty() || p.settings().size() > kMaxSettingsBytes) refuse("settings of the wrong size");
+  return {.settings = p.settings()};
+}
+
+Ready read(const proto::Ready& p) {
+  return {.data = fingerprint(p.data()), .model = fingerprint(p.model()), .parameters = p.parameters()};
+}
+
+Plan read(const proto::Plan& p) {
+  if (p.peers().empty() || static_cast<std::size_t>(p.peers_size()) > kMaxPlannedPeers) refuse("a plan for nobody");
+  Plan plan{.generation = p.generation()};
+  std::set<std::string> names;
+  std::set<std::array<std::byte, 32>> keys;
+  for (const proto::PlannedPeer& q : p.peers()) {
+    PlannedPeer peer{.contact = contact_of(q.contact()),
+                     .cluster = q.cluster(),
+                     .weight = number(q.weight()),
+                     .host = word(q.host(), kMaxHostBytes)};
+    if (peer.weight == 0 || peer.cluster >= kMaxPlannedPeers) refuse("a place in the plan that is none");
+    if (!names.insert(peer.contact.name).second || !keys.insert(peer.contact.fingerprint).second) {
+      refuse("a plan that has a peer twice");
+    }
+    plan.peers.push_back(std::move(peer));
+  }
+  return plan;
+}
+
+Linked read(const proto::Linked& p) { return {.generation = p.generation()}; }
+
+Begin read(const proto::Begin& p) { return {.generation = p.generation()}; }
+
+// A loss or a norm may be no number: that is for whoever reads it to say.
+StepReport read(const proto::StepReport& p) {
+  return {.step = p.step(),
+          .pulled = p.pulled(),
+          .loss = p.loss(),
+          .lr = number(p.lr()),
+          .grad_norm = p.grad_norm(),
+          .samples = p.samples(),
+          .tokens = p.tokens(),
+          .compute_seconds = number(p.compute_seconds()),
+          .wait_seconds = number(p.wait_seconds()),
+          .bytes_sent = p.bytes_sent(),
+          .bytes_received = p.bytes_received()};
+}
+
+Evaluated read(const proto::Evaluated& p) {
+  if (p.split() != "eval" && p.split() != "test") refuse("an evaluation of unknown data");
+  return {.step = p.step(),
+          .split = p.split(),
+          .loss = p.loss(),
+          .accuracy = number(p.accuracy()),
+          .consensus_distance = p.consensus_distance()};
+}
+
+Ended read(const proto::Ended& p) {
+  return {.peak_memory = p.peak_memory(), .busy_share = number(p.busy_share()), .rounds = p.rounds()};
+}
+
+Failed read(const proto::Failed& p) {
+  if (p.text().size() > kMaxReasonBytes || (!p.culprit().empty() && !is_name(p.culprit()))) refuse("a long reason");
+  return {.culprit = p.culprit(), .text = printable(p.text())};
+}
+
+Stop read(const proto::Stop& p) {
+  if (p.reason().size() > kMaxReasonBytes) refuse("a long reason");
+  return {.reason = printable(p.reason())};
+}
+
+}  // namespace
+
+std::vector<std::byte> encode(const SwarmMessage& message) {
+  proto::SwarmMessage out;
+  std::visit([&](const auto& content) { write(content, out); }, message);
+  std::vector<std::byte> bytes(out.ByteSizeLong());
+  out.SerializeToArray(bytes.data(), static_cast<int>(bytes.size()));
+  return bytes;
+}
+
+SwarmMessage decode_swarm_message(std::span<const std::byte> bytes) {
+  proto::SwarmMessage message;
+  if (bytes.size() > kMaxSwarmMessageBytes || !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    throw WireError("a message of the swarm that cannot be read");
+  }
+  using Content = proto::SwarmMessage::ContentCase;
+  switch (message.content_case()) {
+    case Content::kIntroduction:
+      return read(message.introduction());
+    case Content::kAssignment:
+      return read(message.assignment());
+    case Content::kReady:
+      return read(message.ready());
+    case Content::kPlan:
+      return read(message.plan());
+    case Content::kLinked:
+      return read(message.linked());
+    case Content::kBegin:
+      return read(message.begin());
+    case Content::kStepReport:
+      return read(message.step_report());
+    case Content::kEvaluated:
+      return read(message.evaluated());
+    case Content::kEnded:
+      return read(message.ended());
+    case Content::kFailed:
+      return read(message.failed());
+    case Content::kStop:
+      return read(message.stop());
+    case Content::CONTENT_NOT_SET:
+      break;
+  }
+  refuse("no content");
+}
+
+}  // namespace rookery::wire

@@ -1,0 +1,135 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "wire/contact.h"
+
+namespace rookery::wire {
+
+// What the coordinator and the peers of a swarm say to each other. docs/wire-format.md has the order.
+
+// A peer, when it has been admitted.
+struct Introduction {
+  Contact contact{};
+  std::uint64_t memory = 0;  // bytes it may use; 0: as many as it has
+  std::string host{};        // equal on peers of one computer; may be empty
+
+  bool operator==(const Introduction&) const = default;
+};
+
+// The coordinator: what is to be trained.
+struct Assignment {
+  std::string settings{};  // as TOML
+
+  bool operator==(const Assignment&) const = default;
+};
+
+// A peer has opened the data and built the model.
+struct Ready {
+  std::string data{}, model{};  // fingerprints
+  std::uint64_t parameters = 0;
+
+  bool operator==(const Ready&) const = default;
+};
+
+struct PlannedPeer {
+  Contact contact{};
+  std::uint32_t cluster = 0;
+  double weight = 1;  // samples in a step
+  std::string host{};
+
+  bool operator==(const PlannedPeer&) const = default;
+};
+
+// The coordinator: who does what.
+struct Plan {
+  std::uint32_t generation = 0;
+  std::vector<PlannedPeer> peers{};  // in the order of their ranks; no two with one name or key
+
+  bool operator==(const Plan&) const = default;
+};
+
+// A peer has its links.
+struct Linked {
+  std::uint32_t generation = 0;
+
+  bool operator==(const Linked&) const = default;
+};
+
+// The coordinator, when all have.
+struct Begin {
+  std::uint32_t generation = 0;
+
+  bool operator==(const Begin&) const = default;
+};
+
+// A peer, after each step.
+struct StepReport {
+  std::uint64_t step = 0;  // counts from 1
+  bool pulled = false;     // no gradient step: there is no loss, and no sample was used
+  double loss = 0;         // of this copy's samples
+  double lr = 0;
+  double grad_norm = 0;  // before clipping
+  std::uint64_t samples = 0;
+  std::uint64_t tokens = 0;
+  double compute_seconds = 0;
+  double wait_seconds = 0;       // for others
+  std::uint64_t bytes_sent = 0;  // since the beginning
+  std::uint64_t bytes_received = 0;
+
+  bool operator==(const StepReport&) const = default;
+};
+
+// A peer, after an evaluation of the average of all copies.
+struct Evaluated {
+  std::uint64_t step = 0;
+  std::string split{};  // "eval" or "test"
+  double loss = 0;
+  double accuracy = 0;
+  double consensus_distance = 0;
+
+  bool operator==(const Evaluated&) const = default;
+};
+
+// A peer has done its last step.
+struct Ended {
+  std::uint64_t peak_memory = 0;  // bytes
+  double busy_share = 0;
+  std::uint64_t rounds = 0;
+
+  bool operator==(const Ended&) const = default;
+};
+
+// A peer cannot go on.
+struct Failed {
+  std::string culprit{};  // name of the peer to blame; empty: this one
+  std::string text{};
+
+  bool operator==(const Failed&) const = default;
+};
+
+// The coordinator: end after the step that is under way, with a checkpoint.
+struct Stop {
+  std::string reason{};
+
+  bool operator==(const Stop&) const = default;
+};
+
+using SwarmMessage =
+    std::variant<Introduction, Assignment, Ready, Plan, Linked, Begin, StepReport, Evaluated, Ended, Failed, Stop>;
+
+inline constexpr std::size_t kMaxPlannedPeers = 4096;
+inline constexpr std::size_t kMaxSettingsBytes = 256 * 1024;
+
+std::vector<std::byte> encode(const SwarmMessage& message);
+
+// Throws WireError if the bytes are no message, a field is missing or beyond its limits, or a number is not finite or
+// negative.
+SwarmMessage decode_swarm_message(std::span<const std::byte> bytes);
+
+}  // namespace rookery::wire

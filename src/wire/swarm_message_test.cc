@@ -1,0 +1,97 @@
+#include "wire/swarm_message.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+namespace rookery::wire {
+namespace {
+
+Contact contact(const std::string& name, int key) {
+  Contact contact{.name = name, .addresses = {"192.168.1.5:4700"}};
+  contact.fingerprint.fill(static_cast<std::byte>(key));
+  return contact;
+}
+
+Plan plan() {
+  return {.generation = 3,
+          .peers = {{.contact = contact("attic", 1), .cluster = 0, .weight = 4, .host = "a"},
+                    {.contact = contact("cellar", 2), .cluster = 1, .weight = 8, .host = "b"}}};
+}
+
+TEST(SwarmMessageTest, EveryMessageComesBackAsItWas) {
+  const std::vector<SwarmMessage> messages = {
+      Introduction{.contact = contact("attic", 1), .memory = std::uint64_t{1} << 33, .host = "4f2a"},
+      Assignment{.settings = "name = \"x\"\n"},
+      Ready{.data = "sha256:12", .model = "sha256:34", .parameters = 800000},
+      plan(),
+      Linked{.generation = 3},
+      Begin{.generation = 3},
+      StepReport{.step = 7,
+                 .loss = 2.5,
+                 .lr = 1e-3,
+                 .grad_norm = 0.5,
+                 .samples = 16,
+                 .tokens = 2048,
+                 .compute_seconds = 0.25,
+                 .wait_seconds = 0.125,
+                 .bytes_sent = 100,
+                 .bytes_received = 99},
+      StepReport{.step = 8, .pulled = true},
+      Evaluated{.step = 100, .split = "eval", .loss = 1.5, .accuracy = 0.5, .consensus_distance = 0.01},
+      Ended{.peak_memory = 1 << 30, .busy_share = 0.9, .rounds = 12},
+      Failed{.culprit = "attic", .text = "the connection was closed"},
+      Failed{.text = "out of memory"},
+      Stop{.reason = "interrupted"}};
+  for (const SwarmMessage& message : messages) {
+    EXPECT_EQ(decode_swarm_message(encode(message)), message) << message.index();
+  }
+}
+
+// A loss that is no number must reach those who look at it.
+TEST(SwarmMessageTest, ALossMayBeNoNumber) {
+  const auto bytes = encode(StepReport{.step = 1, .loss = std::numeric_limits<double>::quiet_NaN()});
+  EXPECT_TRUE(std::isnan(std::get<StepReport>(decode_swarm_message(bytes)).loss));
+}
+
+TEST(SwarmMessageTest, WhatIsWrongIsRefused) {
+  Plan twice = plan(), same_key = plan(), weightless = plan(), nobody = plan(), far = plan();
+  twice.peers[1].contact.name = "attic";
+  same_key.peers[1].contact.fingerprint = same_key.peers[0].contact.fingerprint;
+  weightless.peers[0].weight = 0;
+  nobody.peers.clear();
+  far.peers[0].cluster = 5000;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<SwarmMessage> wrong = {twice,
+                                           same_key,
+                                           weightless,
+                                           nobody,
+                                           far,
+                                           Introduction{.contact = contact("", 1)},
+                                           Introduction{.contact = contact("attic", 1), .host = "two words"},
+                                           Assignment{},
+                                           Assignment{.settings = std::string(kMaxSettingsBytes + 1, 'x')},
+                                           Ready{.data = "", .model = "a"},
+                                           Ready{.data = "a\x1b[2J", .model = "a"},
+                                           Ready{.data = "a", .model = std::string(200, 'a')},
+                                           StepReport{.step = 1, .lr = nan},
+                                           StepReport{.step = 1, .compute_seconds = -1},
+                                           Evaluated{.step = 1, .split = "train"},
+                                           Ended{.busy_share = std::numeric_limits<double>::infinity()},
+                                           Stop{.reason = std::string(5000, 'a')}};
+  for (const SwarmMessage& message : wrong) {
+    EXPECT_THROW(decode_swarm_message(encode(message)), WireError) << message.index();
+  }
+  const std::vector<std::byte> bytes = encode(plan());
+  EXPECT_THROW(decode_swarm_message(std::span(bytes).first(30)), WireError);
+  EXPECT_THROW(decode_swarm_message({}), WireError);
+}
+
+TEST(SwarmMessageTest, AReasonCanBeShown) {
+  const auto bytes = encode(Stop{.reason = "a\x1b[2Jb"});
+  EXPECT_EQ(std::get<Stop>(decode_swarm_message(bytes)).reason, "a [2Jb");
+}
+
+}  // namespace
+}  // namespace rookery::wire
