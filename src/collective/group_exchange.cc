@@ -45,6 +45,8 @@ class GroupExchange::Run {
         waiting_for_ = k;
         co_await slot.others[k].send.finish();
       }
+      // All may have ended well just before the run was cancelled, and the memory may be gone.
+      if (group_.cancelled_) throw net::LinkError(*group_.cancelled_);
       mix(slot, chunk);
       if ((chunk + slots_.size()) * chunk_ < values_.size()) start(chunk + slots_.size());
     }
@@ -137,6 +139,7 @@ GroupExchange::GroupExchange(Clock& clock, const std::vector<net::Link*>& others
 GroupExchange::~GroupExchange() = default;
 
 Task<> GroupExchange::run(std::span<float> values, std::vector<float> weights) {
+  if (cancelled_) throw net::LinkError(*cancelled_);
   Run run(*this, values, std::move(weights));
   std::optional<net::LinkError> failure;
   try {
@@ -151,6 +154,7 @@ Task<> GroupExchange::run(std::span<float> values, std::vector<float> weights) {
 }
 
 void GroupExchange::cancel(const net::LinkError& reason) {
+  if (!cancelled_) cancelled_ = std::make_shared<net::LinkError>(reason);
   for (const auto& channel : channels_) channel->close(reason);
 }
 

@@ -39,6 +39,7 @@ class GroupExchange {
   // no more use.
   Task<> run(std::span<float> values, std::vector<float> weights);
 
+  // Ends a run, on all members, and all later ones. Its memory is not touched from then on.
   void cancel(const net::LinkError& reason);
 
  private:
@@ -48,6 +49,7 @@ class GroupExchange {
   std::size_t place_;
   ExchangeOptions options_;
   std::vector<std::unique_ptr<net::Channel>> channels_;
+  std::shared_ptr<const net::LinkError> cancelled_;
 };
 
 }  // namespace rookery::collective

@@ -149,6 +149,7 @@ class RingAllReduce::Round {
     for (std::size_t chunk = 0; chunk < cut_.chunks(); ++chunk) {
       Slot& slot = slots[chunk % slots.size()];
       if (chunk >= slots.size()) co_await slot.send.finish();
+      check_cancelled();
       scale(contribution_.weight, values(piece, chunk));
       send(0, slot, piece, chunk, false);
     }
@@ -164,12 +165,14 @@ class RingAllReduce::Round {
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
       Slot& slot = slots[chunk % slots.size()];
       co_await slot.receive.finish();
+      check_cancelled();
       moved(step);
       take(step, slot, chunk);
       const std::size_t next = chunk + ahead;
       if (next < kWindow || next >= chunks) continue;
       Slot& reused = slots[next % slots.size()];
       if (step < last_step()) co_await reused.send.finish();
+      check_cancelled();
       post_receive(step, reused, next);
     }
     if (step < last_step()) co_await finish_sends(slots);
@@ -177,6 +180,11 @@ class RingAllReduce::Round {
 
   Task<> finish_sends(std::vector<Slot>& slots) {
     for (Slot& slot : slots) co_await slot.send.finish();
+  }
+
+  // An operation may have ended well just before the round was cancelled, and its memory may be gone.
+  void check_cancelled() const {
+    if (all_.cancelled_) throw LinkError(*all_.cancelled_);
   }
 
   void post_receive(std::size_t step, Slot& slot, std::size_t chunk) {
@@ -265,12 +273,14 @@ Task<> RingAllReduce::run(Contribution contribution) {
     std::ranges::fill(lost, 0.0f);
     co_return;
   }
+  if (cancelled_) throw LinkError(*cancelled_);
   Round round(*this, contribution);
   auto running = round.run();
   co_await std::move(running);
 }
 
 void RingAllReduce::cancel(const LinkError& reason) {
+  if (!cancelled_) cancelled_ = std::make_shared<LinkError>(reason);
   for (const auto& channel : to_next_) channel->close(reason);
   for (const auto& channel : from_previous_) channel->close(reason);
 }

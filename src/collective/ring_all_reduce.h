@@ -52,7 +52,7 @@ class RingAllReduce {
   // and `lost` are then unspecified, and the object is of no more use.
   Task<> run(Contribution contribution);
 
-  // Ends a round that is running, on all peers, and all later ones.
+  // Ends a round that is running, on all peers, and all later ones. Its memory is not touched from then on.
   void cancel(const net::LinkError& reason);
 
  private:
@@ -63,6 +63,7 @@ class RingAllReduce {
   AllReduceOptions options_;
   std::vector<std::unique_ptr<net::Channel>> to_next_;        // one for each step
   std::vector<std::unique_ptr<net::Channel>> from_previous_;  // empty in a ring of two, where they are the same
+  std::shared_ptr<const net::LinkError> cancelled_;
 };
 
 }  // namespace rookery::collective

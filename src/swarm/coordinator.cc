@@ -14,17 +14,27 @@
 namespace rookery::swarm {
 namespace {
 
+constexpr std::size_t kMaxStrangers = 64;
+
 using net::Failure;
 using net::LinkError;
 
 // A peer that was let in.
 struct Seat {
-  explicit Seat(net::Meeting m) : meeting(std::move(m)), talk(*meeting.link) {}
+  Seat(Clock& clock, net::Meeting m) : meeting(std::move(m)), talk(*meeting.link), patience(clock) {}
+
+  // Has to do what comes next by then.
+  void expect_by(Time when, const char* what) {
+    patience.set(when, [this, what] {
+      meeting.link->close(LinkError(Failure::kLate, "", fmt::format("did not {} in time", what)));
+    });
+  }
 
   const std::string& name() const { return meeting.other.name; }
 
   net::Meeting meeting;
   Talk talk;
+  Alarm patience;
   std::optional<wire::Introduction> introduction{};
   std::optional<wire::Ready> ready{};
   bool linked = false, ended = false, gone = false;
@@ -48,11 +58,12 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
         continue;
       }
       auto wait = self->changed_.wait_until(self->clock_, limit);
-      const bool in_time = co_await std::move(wait);
-      if (!in_time) self->late();
+      co_await std::move(wait);
+      if (self->deadline_ <= self->clock_.now()) self->late();
     }
     for (const auto& seat : self->seats_) seat->meeting.link->close();
     self->closed_ = true;
+    if (self->broken_) std::rethrow_exception(self->broken_);
     if (self->failure_) throw Error("{}", *self->failure_);
   }
 
@@ -79,11 +90,20 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   // Takes whoever comes, for as long as the host is open.
   static Task<> admit(std::shared_ptr<Core> self) {
     try {
-      while (!self->closed_) {
+      for (;;) {
         auto accepting = self->host_.accept();
         net::Meeting meeting = co_await std::move(accepting);
-        if (self->closed_) break;
-        const auto seat = std::make_shared<Seat>(std::move(meeting));
+        if (self->closed_) {
+          meeting.link->close(LinkError(Failure::kRefused, "", "the run is over"));
+          continue;
+        }
+        if (self->strangers_ == kMaxStrangers) {
+          meeting.link->close(LinkError(Failure::kRefused, "", "too many have come at once; try again"));
+          continue;
+        }
+        ++self->strangers_;
+        const auto seat = std::make_shared<Seat>(self->clock_, std::move(meeting));
+        seat->expect_by(self->clock_.now() + self->options_.introduction, "introduce itself");
         boost::asio::co_spawn(self->clock_.executor(), serve(self, seat), boost::asio::detached);
       }
     } catch (const LinkError&) {
@@ -105,8 +125,13 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     } catch (const wire::WireError& error) {
       why = error.what();
       seat->meeting.link->close(LinkError(Failure::kProtocol, "", error.what()));
+    } catch (const std::exception&) {  // whoever watches could not go on
+      self->broken_ = std::current_exception();
     }
+    seat->patience.cancel();
+    if (!seat->introduction) --self->strangers_;
     if (!self->closed_) self->gone(*seat, why);
+    if (!self->closed_ && self->broken_) self->stop("the coordinator cannot go on");
   }
 
   [[noreturn]] void refuse(Seat& seat, const std::string& why) {
@@ -125,6 +150,8 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     if (std::ranges::any_of(seats_, same_name)) refuse(seat, "another peer has the same name; choose one with --name");
     if (seats_.size() == options_.peers) refuse(seat, "the swarm is full");
     seat.introduction = introduction;
+    --strangers_;
+    seat.expect_by(clock_.now() + options_.preparation, "open its data and build its model");
   }
 
   void seat_down(const std::shared_ptr<Seat>& seat) {
@@ -135,6 +162,8 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
 
   void heard(Seat& seat, const wire::Ready& ready) {
     if (!seat.introduction || seat.ready) throw wire::WireError("was ready out of turn");
+    seat.patience.cancel();
+    if (stopping_) return;
     for (const auto& other : seats_) {
       if (!other->ready) continue;
       if (other->ready->data != ready.data) refuse(seat, "its data is not the same as that of " + other->name());
@@ -168,6 +197,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     seat.linked = true;
     if (stopping_ || !std::ranges::all_of(seats_, [](const auto& other) { return other->linked; })) return;
     deadline_ = kNever;
+    begun_ = true;
     watcher_.began();
     for (const auto& other : seats_) other->talk.say(wire::Begin{.generation = plan_->generation});
     changed_.notify();
@@ -184,7 +214,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   }
 
   void heard(Seat& seat, const wire::Ended& summary) {
-    if (!plan_ || seat.ended) throw wire::WireError("ended out of turn");
+    if (!begun_ || seat.ended) throw wire::WireError("ended out of turn");
     seat.ended = true;
     watcher_.ended(seat.name(), summary);
     changed_.notify();
@@ -215,7 +245,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       seats_.erase(place);
       return;
     }
-    fail(seat.name(), why);
+    if (begun_ || !stopping_) fail(seat.name(), why);  // who was told to stop before the beginning just leaves
     changed_.notify();
   }
 
@@ -247,7 +277,9 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   std::optional<wire::Plan> plan_;
   std::optional<std::string> failure_;
   Time deadline_ = kNever;  // for what everybody has to do now
-  bool stopping_ = false, closed_ = false;
+  bool begun_ = false, stopping_ = false, closed_ = false;
+  std::size_t strangers_ = 0;  // who have come and not introduced themselves
+  std::exception_ptr broken_;
   Signal changed_;
 };
 

@@ -27,10 +27,12 @@ class Watcher {
 };
 
 struct CoordinatorOptions {
-  std::string settings;                          // as TOML, for the peers
-  std::size_t peers = 1;                         // how many to wait for
-  Duration links = std::chrono::seconds(60);     // for peers to link up once there is a plan
-  Duration farewell = std::chrono::seconds(60);  // for the others to end when one is lost
+  std::string settings;                              // as TOML, for the peers
+  std::size_t peers = 1;                             // how many to wait for
+  Duration introduction = std::chrono::seconds(30);  // for who has come to say who it is
+  Duration preparation = std::chrono::minutes(30);   // to open the data and build the model
+  Duration links = std::chrono::seconds(60);         // for peers to link up once there is a plan
+  Duration farewell = std::chrono::seconds(60);      // for the others to end when one is lost
 };
 
 // Brings a swarm together and sees it through: admits as many peers as are wanted, checks that they have the same model

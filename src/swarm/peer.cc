@@ -90,12 +90,12 @@ class Links {
       auto accepting = connector_.accept();
       net::Connection connection = co_await std::move(accepting);
       const std::size_t other = rank_of(plan_, connection.meeting.other.key);
-      if (other >= rank_ || meetings_[other].link) {
+      if (other >= rank_ || (meetings_[other].link && !meetings_[other].link->has_ended())) {
         connection.meeting.link->close(LinkError(Failure::kRefused, "", "is not expected here"));
         continue;
       }
+      if (!meetings_[other].link) --missing;  // else it has tried again
       meetings_[other] = std::move(connection.meeting);
-      --missing;
     }
   }
 
@@ -158,7 +158,7 @@ Task<> take_part(Clock& clock, net::Host& host, PeerOptions options, Work& work)
     auto preparing = work.prepare(assignment.settings);
     const wire::Ready ready = co_await std::move(preparing);
     talk.say(ready);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     failure = std::current_exception();
     failed.text = error.what();
   }
@@ -190,7 +190,7 @@ Task<> take_part(Clock& clock, net::Host& host, PeerOptions options, Work& work)
     } catch (const LinkError& error) {
       failure = std::current_exception();
       failed = {.culprit = error.peer(), .text = std::string(error.text())};
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {  // libraries throw their own
       failure = std::current_exception();
       failed.text = error.what();
     }

@@ -107,7 +107,7 @@ struct SwarmTest : ::testing::Test {
     return *hosts_.back();
   }
 
-  void coordinate(std::size_t peers) {
+  void coordinate(std::size_t peers, Watcher* watcher = nullptr) {
     net::Admission admission;
     admission.secret.fill(std::byte{5});
     net::Host& host = add_host("coordinator", admission);
@@ -117,7 +117,8 @@ struct SwarmTest : ::testing::Test {
     ticket_ = {
         .addresses = {"coordinator"}, .fingerprint = host.identity().fingerprint().bytes(), .secret = admission.secret};
     CoordinatorOptions options{.settings = "name = \"x\"", .peers = peers};
-    coordinator_ = std::make_unique<Coordinator>(world_.clock(), host, options, witness_);
+    coordinator_ =
+        std::make_unique<Coordinator>(world_.clock(), host, options, watcher != nullptr ? *watcher : witness_);
   }
 
   struct Joined {
@@ -278,6 +279,85 @@ TEST_F(SwarmTest, ALostPeerEndsTheRunWithItsName) {
     EXPECT_THAT(ending, HasSubstr("c was lost")) << "seed " << seed;
     EXPECT_THAT(once.witness_.who_was_lost, ElementsAre("c")) << "seed " << seed;
   }
+}
+
+// Somebody who comes with a ticket, and whatever it then does.
+struct IntruderTest : SwarmTest {
+  Task<> intrude(std::string name, std::function<Task<>(Talk&, net::Host&)> what, std::string& ending) {
+    net::Host& host = add_host(name);
+    auto dialling = host.dial(ticket_);
+    net::Meeting meeting = co_await std::move(dialling);
+    {
+      Talk talk(*meeting.link);
+      auto doing = what(talk, host);
+      co_await std::move(doing);
+      auto ended = meeting.link->ended();
+      const net::LinkError end = co_await std::move(ended);
+      ending = end.what();
+    }
+  }
+
+  static wire::Introduction introduction(net::Host& host) {
+    return {.contact = {.name = host.options().name, .fingerprint = host.identity().fingerprint().bytes()}};
+  }
+};
+
+TEST_F(IntruderTest, WhoeverIsNeverReadyMakesRoomAgain) {
+  coordinate(2);
+  std::string silent, idle;
+  const auto say_nothing = [](Talk&, net::Host&) -> Task<> { co_return; };
+  const auto idle_away = [](Talk& talk, net::Host& host) -> Task<> {
+    talk.say(introduction(host));
+    co_return;
+  };
+  EXPECT_EQ(run(all(intrude("silent", say_nothing, silent), intrude("idle", idle_away, idle), join("a", 1s, 10),
+                    join("b", 31min, 10))),
+            "");
+  EXPECT_THAT(silent, HasSubstr("did not introduce itself in time"));
+  EXPECT_THAT(idle, HasSubstr("did not open its data"));
+  EXPECT_EQ(peers_["b"].work->steps_done, 10u);
+}
+
+TEST_F(IntruderTest, WhoeverEndsBeforeTheBeginningIsNamed) {
+  coordinate(2);
+  std::string hasty;
+  const auto end_at_once = [](Talk& talk, net::Host& host) -> Task<> {
+    talk.say(introduction(host));
+    auto assigning = talk.hear();
+    co_await std::move(assigning);
+    talk.say(wire::Ready{.data = "data", .model = "model"});
+    auto planning = talk.hear();
+    co_await std::move(planning);
+    talk.say(wire::Ended{});
+  };
+  EXPECT_THAT(run(all(intrude("hasty", end_at_once, hasty), join("a", 1ms, 10))), HasSubstr("hasty was lost"));
+  EXPECT_TRUE(peers_["a"].over);
+}
+
+TEST_F(SwarmTest, StopBeforeTheBeginningIsNoLoss) {
+  for (const Duration when : {1ms, 30ms, 60ms, 70ms, 80ms, 90ms, 100ms, 110ms, 120ms, 150ms}) {
+    struct Once : SwarmTest {
+      void TestBody() override {}
+    } once;
+    once.coordinate(2);
+    const auto stop = [&]() -> Task<> {
+      co_await once.world_.clock().sleep_for(when);
+      once.coordinator_->stop("interrupted");
+    };
+    EXPECT_EQ(once.run(all(once.join("a", 1ms, 5), once.join("b", 1ms, 5), stop())), "");
+    for (const auto& [name, peer] : once.peers_) EXPECT_TRUE(peer.over) << name;
+  }
+}
+
+TEST_F(SwarmTest, AWatcherThatCannotGoOnEndsTheRun) {
+  struct FullDisk : Watcher {
+    void stepped(const std::string&, const wire::StepReport& report) override {
+      if (report.step == 3) throw Error("no space left");
+    }
+  } full_disk;
+  coordinate(2, &full_disk);
+  EXPECT_EQ(run(all(join("a", 1ms, 1000), join("b", 1ms, 1000))), "no space left");
+  for (const auto& [name, peer] : peers_) EXPECT_TRUE(peer.over) << name;
 }
 
 TEST_F(SwarmTest, ALostCoordinatorEndsThePeersWork) {

@@ -6,9 +6,18 @@
 
 namespace rookery::sync {
 
-AllReduce::AllReduce(Rounds& rounds, float share, std::size_t bucket)
-    : rounds_(rounds), share_(share), bucket_(bucket) {
+AllReduce::AllReduce(Rounds& rounds, float share, std::size_t bucket, bool lossy)
+    : rounds_(rounds), share_(share), bucket_(bucket), lossy_(lossy) {
   ROOKERY_CHECK(bucket > 0);
+}
+
+void AllReduce::start(Copy copy) {
+  if (lossy_) lost_.assign(copy.gradients.size(), 0.0f);
+}
+
+std::vector<Method::NamedState> AllReduce::state() {
+  if (!lossy_) return {};
+  return {{"lost_gradients", lost_}};
 }
 
 void AllReduce::gradients_ready(std::uint64_t /*step*/, std::size_t from, Copy copy) {
@@ -17,7 +26,8 @@ void AllReduce::gradients_ready(std::uint64_t /*step*/, std::size_t from, Copy c
     const std::size_t next = count - 1 - under_way_.size(), begin = next * bucket_;
     if (begin < from) break;
     const std::size_t size = std::min(bucket_, copy.gradients.size() - begin);
-    under_way_.push_back(rounds_.average(next, copy.gradients.subspan(begin, size), share_, {}));
+    const std::span<float> lost = lossy_ ? std::span(lost_).subspan(begin, size) : std::span<float>();
+    under_way_.push_back(rounds_.average(next, copy.gradients.subspan(begin, size), share_, lost));
   }
 }
 

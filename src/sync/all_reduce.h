@@ -15,17 +15,22 @@ namespace rookery::sync {
 class AllReduce final : public Method {
  public:
   // Uses slots [0, buckets) of `rounds`, as many as buckets(values, bucket) says.
-  AllReduce(Rounds& rounds, float share, std::size_t bucket);
+  // `lossy`: the codec loses something, which is kept for the next step.
+  AllReduce(Rounds& rounds, float share, std::size_t bucket, bool lossy = false);
 
   static std::size_t buckets(std::size_t values, std::size_t bucket) { return (values + bucket - 1) / bucket; }
 
   void gradients_ready(std::uint64_t step, std::size_t from, Copy copy) override;
   Task<> before_update(std::uint64_t step, Copy copy) override;
+  void start(Copy copy) override;
+  std::vector<NamedState> state() override;
 
  private:
   Rounds& rounds_;
   float share_;
   std::size_t bucket_;
+  bool lossy_;
+  std::vector<float> lost_;
   std::vector<std::unique_ptr<Round>> under_way_;  // of this step: the last buckets first
 };
 

@@ -5,12 +5,13 @@
 namespace rookery::sync {
 
 Diloco::Diloco(Rounds& rounds, float share, LocalOptions local, OuterOptions outer)
-    : LocalRounds(rounds, share, std::move(local)), outer_(outer), warm_up_(rounds, share, outer.bucket) {
+    : LocalRounds(rounds, share, std::move(local)), outer_(outer), warm_up_(rounds, share, outer.bucket, lossy()) {
   begin_after(outer.warmup);
 }
 
 void Diloco::start(Copy copy) {
   LocalRounds::start(copy);
+  warm_up_.start(copy);
   anchor_.assign(copy.parameters.begin(), copy.parameters.end());
   momentum_.assign(copy.parameters.size(), 0.0f);
 }
@@ -52,6 +53,7 @@ void Diloco::apply(Range range, std::span<const float> mean, std::span<float> pa
 
 std::vector<Method::NamedState> Diloco::state() {
   auto state = LocalRounds::state();
+  for (const NamedState& of_warm_up : warm_up_.state()) state.push_back(of_warm_up);
   state.push_back({"anchor", anchor_});
   state.push_back({"outer_momentum", momentum_});
   return state;

@@ -101,11 +101,12 @@ struct LinkRounds::Collectives {
   std::shared_ptr<const LinkError> failure;
 };
 
-// What a round shares with whoever waits for it. Confined to its home.
+// What a round shares with whoever waits for it. Confined to its home, but for `over`.
 struct LinkRounds::Running {
   bool ended = false;
   std::exception_ptr failure;
   Signal changed;
+  std::promise<void> over;  // for whoever cannot wait in a task; set last, on the clock's executor
 };
 
 class LinkRounds::Handle final : public Round {
@@ -120,12 +121,8 @@ class LinkRounds::Handle final : public Round {
       rounds_.cancel(reason);
       return;
     }
-    std::promise<void> done;
-    boost::asio::post(rounds_.clock_.executor(), [&] {
-      rounds_.cancel(reason);
-      done.set_value();
-    });
-    done.get_future().wait();
+    boost::asio::post(rounds_.clock_.executor(), [&] { rounds_.cancel(reason); });
+    running_->over.get_future().wait();
   }
 
   Task<> finish() override {
@@ -170,6 +167,7 @@ std::unique_ptr<Round> LinkRounds::start(Task<> task) {
                             running->failure = failure;
                             running->changed.notify();
                           });
+                          running->over.set_value();
                         });
   return std::make_unique<Handle>(*this, running);
 }

@@ -53,8 +53,7 @@ class LocalRounds : public Method {
   // For methods that begin with something else: the first interval starts after this many steps.
   void begin_after(std::uint64_t steps) { first_step_ = steps; }
 
-  Rounds& rounds() { return rounds_; }
-  float share() const { return share_; }
+  bool lossy() const { return options_.lossy; }
 
  private:
   struct Part {

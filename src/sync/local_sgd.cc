@@ -4,12 +4,27 @@
 
 namespace rookery::sync {
 
-void LocalSgd::contribute(Range /*range*/, std::span<const float> parameters, std::span<float> out) {
-  std::ranges::copy(parameters, out.begin());
+void LocalSgd::start(Copy copy) {
+  LocalRounds::start(copy);
+  if (lossy()) anchor_.assign(copy.parameters.begin(), copy.parameters.end());
 }
 
-void LocalSgd::apply(Range /*range*/, std::span<const float> mean, std::span<float> parameters) {
-  for (std::size_t i = 0; i < mean.size(); ++i) parameters[i] = merged(parameters[i], mean[i]);
+std::vector<Method::NamedState> LocalSgd::state() {
+  auto state = LocalRounds::state();
+  if (lossy()) state.push_back({"anchor", anchor_});
+  return state;
+}
+
+void LocalSgd::contribute(Range range, std::span<const float> parameters, std::span<float> out) {
+  std::ranges::copy(parameters, out.begin());
+  for (std::size_t i = 0; lossy() && i < out.size(); ++i) out[i] -= anchor_[range.begin + i];
+}
+
+void LocalSgd::apply(Range range, std::span<const float> mean, std::span<float> parameters) {
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    const float agreed = lossy() ? anchor_[range.begin + i] += mean[i] : mean[i];
+    parameters[i] = merged(parameters[i], agreed);
+  }
 }
 
 }  // namespace rookery::sync

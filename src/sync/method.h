@@ -33,7 +33,7 @@ class Method {
  public:
   virtual ~Method() = default;
 
-  // Before the first step, and again when the state was restored. All copies are equal at the first step.
+  // Before the first step, when all copies are equal. State is restored after this.
   virtual void start(Copy /*copy*/) {}
 
   virtual Move move(std::uint64_t /*step*/) const { return Move::kGradient; }

@@ -369,6 +369,22 @@ TEST(DilocoTest, ALossyCodecKeepsCopiesEqual) {
   expect_near(lossy.copies()[0], exact.copies()[0], 0.02);
 }
 
+TEST(LocalSgdTest, ALossyCodecKeepsCopiesEqualAndNearTheExactOnes) {
+  Swarm exact(4), lossy(4), reduced(4), reduced_lossy(4);
+  expect_success(exact.train(60, local_sgd({.interval = 6})));
+  expect_success(lossy.train(60, local_sgd({.interval = 6, .lossy = true}), {.codec = collective::Codec::kInt8}));
+  EXPECT_EQ(lossy.distance(), 0);
+  expect_near(lossy.copies()[0], exact.copies()[0], 0.02);
+  const std::size_t slots = AllReduce::buckets(kValues, 1000);
+  expect_success(reduced.train(60, kAllReduce, {.slots = slots}));
+  const auto make = [](Rounds& rounds, std::size_t) {
+    return std::make_unique<AllReduce>(rounds, equal_share(rounds.peers()), 1000, true);
+  };
+  expect_success(reduced_lossy.train(60, make, {.slots = slots, .codec = collective::Codec::kInt8}));
+  EXPECT_EQ(reduced_lossy.distance(), 0);
+  expect_near(reduced_lossy.copies()[0], reduced.copies()[0], 0.02);
+}
+
 // §2.5: p = 0 is DiLoCo, bit for bit.
 TEST(PalsgdTest, WithoutPullsItIsDiloco) {
   Swarm without(4), with(4);

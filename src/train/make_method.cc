@@ -101,7 +101,7 @@ std::unique_ptr<sync::Method> make_method(const config::Settings& settings, cons
   const config::Sync& sync = settings.sync;
   const std::string method = method_name(sync);
   const float share = place.share();
-  if (method == "allreduce") return std::make_unique<sync::AllReduce>(rounds, share, kBucket);
+  if (method == "allreduce") return std::make_unique<sync::AllReduce>(rounds, share, kBucket, sync.codec != "none");
   if (method == "gossip") {
     const bool waits = sync.mode == "atc";
     const sync::GossipOptions options{

@@ -15,6 +15,9 @@ constexpr std::size_t kValuesSlot = 0, kBuffersSlot = 1, kNumbersSlot = 2;
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 Place checked(const config::Settings& settings, Place place) {
+  if (settings.train.device != "cpu") {
+    throw InputError("train.device is \"{}\", but peers of a swarm train on the cpu so far", settings.train.device);
+  }
   check_method(settings, place);
   return place;
 }
@@ -73,6 +76,7 @@ Task<StepReport> Member::step() {
     }
     ++gradient_steps_;
   }
+  ++step_;  // whatever happens now, the update is made
   const Time before = clock_.now();
   auto done = method_->after_step(step, copy());
   co_await std::move(done);
@@ -80,7 +84,6 @@ Task<StepReport> Member::step() {
   waited += end - before;
   report.wait_seconds = seconds(waited);
   report.compute_seconds = seconds(end - start - waited);
-  ++step_;
   co_return report;
 }
 

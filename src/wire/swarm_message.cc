@@ -41,6 +41,9 @@ double number(double value) {
   return value;
 }
 
+// What is too long to be heard is better said in part.
+std::string cut(const std::string& text) { return text.substr(0, kMaxReasonBytes); }
+
 void write(const Introduction& m, proto::SwarmMessage& out) {
   proto::Introduction& p = *out.mutable_introduction();
   p.set_contact(text_of(encode(m.contact)));
@@ -107,10 +110,10 @@ void write(const Ended& m, proto::SwarmMessage& out) {
 void write(const Failed& m, proto::SwarmMessage& out) {
   proto::Failed& p = *out.mutable_failed();
   p.set_culprit(m.culprit);
-  p.set_text(m.text);
+  p.set_text(cut(m.text));
 }
 
-void write(const Stop& m, proto::SwarmMessage& out) { out.mutable_stop()->set_reason(m.reason); }
+void write(const Stop& m, proto::SwarmMessage& out) { out.mutable_stop()->set_reason(cut(m.reason)); }
 
 Introduction read(const proto::Introduction& p) {
   return {.contact = contact_of(p.contact()), .memory = p.memory(), .host = word(p.host(), kMaxHostBytes)};

@@ -78,14 +78,18 @@ TEST(SwarmMessageTest, WhatIsWrongIsRefused) {
                                            StepReport{.step = 1, .lr = nan},
                                            StepReport{.step = 1, .compute_seconds = -1},
                                            Evaluated{.step = 1, .split = "train"},
-                                           Ended{.busy_share = std::numeric_limits<double>::infinity()},
-                                           Stop{.reason = std::string(5000, 'a')}};
+                                           Ended{.busy_share = std::numeric_limits<double>::infinity()}};
   for (const SwarmMessage& message : wrong) {
     EXPECT_THROW(decode_swarm_message(encode(message)), WireError) << message.index();
   }
   const std::vector<std::byte> bytes = encode(plan());
   EXPECT_THROW(decode_swarm_message(std::span(bytes).first(30)), WireError);
   EXPECT_THROW(decode_swarm_message({}), WireError);
+}
+
+TEST(SwarmMessageTest, ALongReasonIsSaidInPart) {
+  const auto bytes = encode(Stop{.reason = std::string(5000, 'a')});
+  EXPECT_EQ(std::get<Stop>(decode_swarm_message(bytes)).reason, std::string(kMaxReasonBytes, 'a'));
 }
 
 TEST(SwarmMessageTest, AReasonCanBeShown) {
