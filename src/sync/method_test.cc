@@ -129,7 +129,7 @@ const auto kAllReduce = [](Rounds& rounds, std::size_t) -> std::unique_ptr<Metho
   return std::make_unique<AllReduce>(rounds, equal_share(rounds.peers()), 1000);
 };
 
-// §2.1: K peers with batch b follow the trajectory of one with batch K·b.
+// K peers with batch b follow the trajectory of one with batch K·b.
 TEST(AllReduceTest, PeersFollowTheTrajectoryOfOneWithAllTheirSamples) {
   for (const std::size_t peers : {1, 2, 4, 5}) {
     Swarm swarm(peers);
@@ -151,7 +151,7 @@ TEST(AllReduceTest, PeersFollowTheTrajectoryOfOneWithAllTheirSamples) {
   }
 }
 
-// §2.1 with unequal work: the mean gradient is weighted by the shares.
+// Unequal work: the mean gradient is weighted by the shares.
 TEST(AllReduceTest, SharesWeightTheMean) {
   Swarm swarm(3);
   const float shares[] = {0.5f, 0.3f, 0.2f};
@@ -174,7 +174,7 @@ Swarm::MakeMethod gossip(const char* topology, GossipMode mode, double consensus
   };
 }
 
-// §2.2, η = 0: consensus after one period.
+// With η = 0: consensus after one period.
 TEST(GossipTest, WithoutLearningOnePeriodIsConsensus) {
   struct Case {
     const char* topology;
@@ -202,7 +202,7 @@ TEST(GossipTest, WithoutLearningOnePeriodIsConsensus) {
   }
 }
 
-// §2.2: x_i ← Σ_j W_ij x_j − η g_i with g_i at the unmixed x_i; and, adapting first, x_i ← Σ_j W_ij (x_j − η g_j).
+// x_i ← Σ_j W_ij x_j − η g_i with g_i at the unmixed x_i; and, adapting first, x_i ← Σ_j W_ij (x_j − η g_j).
 TEST(GossipTest, StepsAreThoseOfTheEquations) {
   constexpr std::size_t kPeers = 5, kSteps = 12;
   for (const GossipMode mode : {GossipMode::kCombineWhileComputing, GossipMode::kAdaptThenCombine}) {
@@ -242,7 +242,7 @@ TEST(GossipTest, StepsAreThoseOfTheEquations) {
   }
 }
 
-// §2.2: an exchange has a whole step to finish. It takes 0.6 of the time of a step here, and costs none.
+// an exchange has a whole step to finish. It takes 0.6 of the time of a step here, and costs none.
 TEST(GossipTest, TheExchangeIsHiddenBehindTheStep) {
   const net::LineOptions line{.bandwidth = kValues * 4 * 8 / 500e-6, .latency = 100us};
   const auto seconds = [&](const Swarm::MakeMethod& make) {
@@ -275,7 +275,7 @@ Swarm::MakeMethod local_sgd(LocalOptions local) {
   };
 }
 
-// §2.4: H = 1, η_o = 1, μ = 0 with SGD equals gradient all-reduce; and so does local SGD with H = 1.
+// H = 1, η_o = 1, μ = 0 with SGD equals gradient all-reduce; and so does local SGD with H = 1.
 TEST(DilocoTest, WithAnIntervalOfOneItIsAllReduce) {
   Swarm reduced(4), outer(4), local(4);
   expect_success(reduced.train(30, kAllReduce, {.slots = AllReduce::buckets(kValues, 1000)}));
@@ -287,7 +287,7 @@ TEST(DilocoTest, WithAnIntervalOfOneItIsAllReduce) {
   EXPECT_EQ(outer.finished_rounds, 30u);
 }
 
-// §2.4: one peer's local SGD is plain training, to the bit.
+// one peer's local SGD is plain training, to the bit.
 TEST(LocalSgdTest, OnePeerIsPlainTraining) {
   Swarm swarm(1);
   expect_success(swarm.train(25, local_sgd({.interval = 7})));
@@ -298,7 +298,7 @@ TEST(LocalSgdTest, OnePeerIsPlainTraining) {
   EXPECT_EQ(swarm.copies()[0], x);
 }
 
-// §2.4: Δ = mean (z − x_k); v ← μv + Δ; z ← z − η_o(Δ + μv); x ← z.
+// Δ = mean (z − x_k); v ← μv + Δ; z ← z − η_o(Δ + μv); x ← z.
 TEST(DilocoTest, TheOuterStepIsNesterovs) {
   constexpr std::size_t kPeers = 3, kInterval = 5;
   Swarm swarm(kPeers);
@@ -332,7 +332,7 @@ std::vector<Fragment> interleaved(std::size_t fragments) {
   return result;
 }
 
-// §2.4, overlap: fragments have rounds at their own times, results come τ steps later, and copies still agree.
+// Overlap: fragments have rounds at their own times, results come τ steps later, and copies still agree.
 TEST(DilocoTest, FragmentsAgreeInTurnWhileTrainingGoesOn) {
   Swarm whole(4), parts(4, {.bandwidth = 1e8, .latency = 500us});
   const OuterOptions outer{.lr = 0.7, .momentum = 0.5};
@@ -385,7 +385,7 @@ TEST(LocalSgdTest, ALossyCodecKeepsCopiesEqualAndNearTheExactOnes) {
   expect_near(reduced_lossy.copies()[0], reduced.copies()[0], 0.02);
 }
 
-// §2.5: p = 0 is DiLoCo, bit for bit.
+// p = 0 is DiLoCo, bit for bit.
 TEST(PalsgdTest, WithoutPullsItIsDiloco) {
   Swarm without(4), with(4);
   const LocalOptions local{.interval = 8, .delay = 2, .merge = 0.25, .fragments = interleaved(2)};
@@ -395,7 +395,7 @@ TEST(PalsgdTest, WithoutPullsItIsDiloco) {
   for (std::size_t k = 0; k < 4; ++k) EXPECT_EQ(with.copies()[k], without.copies()[k]);
 }
 
-// §2.5: E[x⁺] = x − η ∇f(x) − κp (x − z): over many draws a step goes where the formula says.
+// E[x⁺] = x − η ∇f(x) − κp (x − z): over many draws a step goes where the formula says.
 TEST(PalsgdTest, TheExpectedStepIsThatOfThePulledLoss) {
   Swarm swarm(1);
   LinkRounds rounds(swarm.mesh().world().clock(), swarm.mesh().world().executor(), 0, swarm.mesh().links(0), {});
@@ -425,7 +425,7 @@ TEST(PalsgdTest, TheExpectedStepIsThatOfThePulledLoss) {
   EXPECT_NEAR(sum / kDraws, expected, 0.003);
 }
 
-// §2.5: all values are pulled; clusters draw for themselves; κ never overshoots.
+// all values are pulled; clusters draw for themselves; κ never overshoots.
 TEST(PalsgdTest, PullsMoveEverythingAndEachClusterDrawsForItself) {
   Swarm swarm(1);
   LinkRounds rounds(swarm.mesh().world().clock(), swarm.mesh().world().executor(), 0, swarm.mesh().links(0), {});
@@ -447,7 +447,7 @@ TEST(PalsgdTest, PullsMoveEverythingAndEachClusterDrawsForItself) {
   expect_near(swarm.copies()[0], z, 1e-6);
 }
 
-// §2.5: drift ‖x − z‖ falls as λ grows, in both arms that pull.
+// drift ‖x − z‖ falls as λ grows, in both arms that pull.
 TEST(PalsgdTest, DriftFallsAsThePullGrows) {
   for (const PullMode mode : {PullMode::kRandom, PullMode::kEveryStep}) {
     double last = 1e9;

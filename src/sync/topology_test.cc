@@ -100,7 +100,7 @@ TEST(TopologyTest, EverybodyIsInOneGroupAndSeesItAlike) {
   }
 }
 
-// ALGORITHMS: the mean over peers is conserved by every mix, with any consensus factor.
+// The mean over peers is conserved by every mix, with any consensus factor.
 TEST(TopologyTest, EveryMixConservesTheMean) {
   for (const Case& c : all_cases()) {
     for (const double consensus : {1.0, 0.5}) {
