@@ -45,11 +45,11 @@ sync::Copy Member::copy() {
   return {.parameters = floats(store.values()), .gradients = floats(store.gradients())};
 }
 
-Task<StepReport> Member::step() {
+Task<wire::StepReport> Member::step() {
   const config::Train& t = trainee_.settings().train;
   const auto step = static_cast<std::uint64_t>(step_);
   const double lr = learning_rate(schedule_options(t), step_) * method_->lr_factor(step);
-  StepReport report{.step = step_ + 1, .lr = lr};
+  wire::StepReport report{.step = step + 1, .lr = lr};
   Duration waited{};
   const Time start = clock_.now();
   if (method_->move(step) == sync::Move::kPull) {
@@ -68,8 +68,8 @@ Task<StepReport> Member::step() {
     waited += clock_.now() - before;
     report.grad_norm = trainee_.learner().update(lr, t.clip);
     report.loss = passed.report.loss;
-    report.samples = passed.samples;
-    report.tokens = passed.tokens;
+    report.samples = static_cast<std::uint64_t>(passed.samples);
+    report.tokens = static_cast<std::uint64_t>(passed.tokens);
     if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm)) {
       throw Error("the loss is no longer a number at step {}; lower train.lr (now {}) or raise train.warmup", step_ + 1,
                   t.lr);

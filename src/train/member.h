@@ -9,21 +9,9 @@
 #include "sync/rounds.h"
 #include "train/make_method.h"
 #include "train/trainee.h"
+#include "wire/swarm_message.h"
 
 namespace rookery::train {
-
-// What one copy did in one step.
-struct StepReport {
-  std::int64_t step = 0;  // counts from 1
-  bool pulled = false;    // a pull and no gradient step: then there is no loss, and no sample was used
-  double loss = 0;        // of this copy's samples
-  double lr = 0;
-  double grad_norm = 0;  // before clipping
-  std::int64_t samples = 0;
-  std::int64_t tokens = 0;
-  double compute_seconds = 0;
-  double wait_seconds = 0;  // for others
-};
 
 // What all copies together are worth.
 struct Evaluation {
@@ -46,8 +34,9 @@ class Member {
   std::int64_t steps_done() const { return step_; }
   sync::Method& method() { return *method_; }
 
-  // The next step. Throws LinkError if a peer is lost: the parameters are then those after the last step.
-  Task<StepReport> step();
+  // The next step; what it sent and received is for whoever has the links to say. Throws LinkError if a peer is lost:
+  // the parameters are then those after the last step.
+  Task<wire::StepReport> step();
 
   // Evaluates the average of all copies; each peer does its share of the samples, and all get the same result. Leaves
   // the copy as it is.

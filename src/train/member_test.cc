@@ -47,8 +47,8 @@ class Swarm {
           Member member(clock, trainee, place, rounds, exact);
           while (member.steps_done() < trainee.settings().train.steps) {
             auto stepping = member.step();
-            const StepReport report = co_await std::move(stepping);
-            losses_[report.step] += report.loss / static_cast<double>(trainees_.size());
+            const wire::StepReport report = co_await std::move(stepping);
+            losses_[static_cast<std::int64_t>(report.step)] += report.loss / static_cast<double>(trainees_.size());
             pulls += report.pulled ? 1 : 0;
           }
           auto evaluating = member.evaluate(Split::kEval, trainee.evaluated_samples());
