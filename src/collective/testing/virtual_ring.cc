@@ -36,20 +36,8 @@ Ring VirtualRing::ring(std::size_t rank) const {
           .next = connections_[rank].link_a.get()};
 }
 
-std::vector<VirtualRing::Outcome> VirtualRing::run(const std::function<Task<>(std::size_t)>& task, Time limit) {
-  std::vector<Outcome> outcomes(size_);
-  const auto guarded = [&](std::size_t rank) -> Task<> {
-    try {
-      auto running = task(rank);
-      co_await std::move(running);
-    } catch (const net::LinkError& error) {
-      outcomes[rank] = error;
-    }
-  };
-  TaskGroup group(world_.executor());
-  for (std::size_t rank = 0; rank < size_; ++rank) group.spawn(guarded(rank));
-  world_.run(group.join(), limit);
-  return outcomes;
+std::vector<Outcome> VirtualRing::run(const std::function<Task<>(std::size_t)>& task, Time limit) {
+  return run_all(world_, size_, task, limit);
 }
 
 void VirtualRing::kill(std::size_t peer) {

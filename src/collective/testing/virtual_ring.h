@@ -7,6 +7,7 @@
 
 #include "base/virtual_world.h"
 #include "collective/ring_all_reduce.h"
+#include "collective/testing/run_all.h"
 #include "net/link.h"
 #include "net/memory/memory_pipe.h"
 
@@ -29,7 +30,7 @@ class VirtualRing {
   Ring ring(std::size_t rank) const;
 
   // Runs `task(rank)` on every peer to its end; an entry for each: nothing if it went well.
-  using Outcome = std::optional<net::LinkError>;
+  using Outcome = testing::Outcome;
   std::vector<Outcome> run(const std::function<Task<>(std::size_t)>& task, Time limit);
 
   // Faults. A peer that is killed closes its connections; one that is frozen says nothing any more.

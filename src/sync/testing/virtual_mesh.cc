@@ -27,22 +27,6 @@ std::vector<net::Link*> Mesh::links(std::size_t rank) const {
   return links;
 }
 
-std::vector<VirtualMesh::Outcome> VirtualMesh::run(const std::function<Task<>(std::size_t)>& task, Time limit) {
-  std::vector<Outcome> outcomes(mesh_.size());
-  const auto guarded = [&](std::size_t rank) -> Task<> {
-    try {
-      auto running = task(rank);
-      co_await std::move(running);
-    } catch (const net::LinkError& error) {
-      outcomes[rank] = error;
-    }
-  };
-  TaskGroup group(world_.executor());
-  for (std::size_t rank = 0; rank < mesh_.size(); ++rank) group.spawn(guarded(rank));
-  world_.run(group.join(), limit);
-  return outcomes;
-}
-
 void Mesh::kill(std::size_t peer) {
   for (const End& end : ends_[peer]) {
     if (end.pipe != nullptr) end.pipe->close();

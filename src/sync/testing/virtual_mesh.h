@@ -2,10 +2,10 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "base/virtual_world.h"
+#include "collective/testing/run_all.h"
 #include "net/line.h"
 #include "net/link.h"
 #include "net/memory/memory_pipe.h"
@@ -42,8 +42,10 @@ class VirtualMesh {
   void kill(std::size_t peer) { mesh_.kill(peer); }
 
   // Runs `task(rank)` on every peer to its end; an entry for each: nothing if it went well.
-  using Outcome = std::optional<net::LinkError>;
-  std::vector<Outcome> run(const std::function<Task<>(std::size_t)>& task, Time limit);
+  using Outcome = collective::testing::Outcome;
+  std::vector<Outcome> run(const std::function<Task<>(std::size_t)>& task, Time limit) {
+    return collective::testing::run_all(world_, mesh_.size(), task, limit);
+  }
 
  private:
   VirtualWorld world_;
