@@ -1,6 +1,7 @@
 #include "swarm/coordinator.h"
 
 #include <algorithm>
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -9,19 +10,28 @@
 
 #include "base/error.h"
 #include "base/signal.h"
+#include "swarm/files.h"
 #include "swarm/talk.h"
 
 namespace rookery::swarm {
 namespace {
 
 constexpr std::size_t kMaxStrangers = 64;
+constexpr std::size_t kMaxUnfetched = 4;           // checkpoints
+constexpr std::uint64_t kBytesPerParameter = 128;  // of a checkpoint, at most, and
+constexpr std::uint64_t kBytesBeside = 64 << 20;   // for what is not parameters
+constexpr double kLongestStep = 3600;              // in seconds; whoever says more is not believed
 
 using net::Failure;
 using net::LinkError;
 
 // A peer that was let in.
 struct Seat {
-  Seat(Clock& clock, net::Meeting m) : meeting(std::move(m)), talk(*meeting.link), patience(clock) {}
+  Seat(Clock& clock, net::Meeting m)
+      : meeting(std::move(m)),
+        talk(*meeting.link),
+        files(clock.executor(), *meeting.link, Files::End::kCoordinator),
+        patience(clock) {}
 
   // Has to do what comes next by then.
   void expect_by(Time when, const char* what) {
@@ -34,9 +44,12 @@ struct Seat {
 
   net::Meeting meeting;
   Talk talk;
+  Files files;
   Alarm patience;
   std::optional<wire::Introduction> introduction{};
   std::optional<wire::Ready> ready{};
+  std::optional<std::uint64_t> halted{};  // the last step that it has begun, when it was told to stop
+  std::deque<wire::Saved> unfetched{};
   bool linked = false, ended = false, gone = false;
 };
 
@@ -70,7 +83,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   void stop(const std::string& reason) {
     if (stopping_) return;
     stopping_ = true;
-    deadline_ = clock_.now() + options_.farewell;
+    goes_on();
     for (const auto& seat : seats_) seat->talk.say(wire::Stop{.reason = reason});
     changed_.notify();
   }
@@ -84,7 +97,14 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
  private:
   bool finished() const {
     if (!plan_) return stopping_;
-    return std::ranges::all_of(seats_, [](const auto& seat) { return seat->ended || seat->gone; });
+    return std::ranges::all_of(seats_,
+                               [](const auto& seat) { return (seat->ended && seat->unfetched.empty()) || seat->gone; });
+  }
+
+  // Something has happened: whoever is to end has time again.
+  void goes_on() {
+    if (!stopping_) return;
+    deadline_ = clock_.now() + std::max(options_.farewell, 4 * longest_step_);
   }
 
   // Takes whoever comes, for as long as the host is open.
@@ -117,8 +137,13 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       while (!self->closed_) {
         auto hearing = seat->talk.hear();
         const wire::SwarmMessage message = co_await std::move(hearing);
-        if (!self->closed_) std::visit([&](const auto& content) { self->heard(*seat, content); }, message);
-        if (!self->closed_ && std::holds_alternative<wire::Introduction>(message)) self->seat_down(seat);
+        if (self->closed_) break;
+        std::visit([&](const auto& content) { self->heard(*seat, content); }, message);
+        self->goes_on();
+        if (std::holds_alternative<wire::Introduction>(message)) self->seat_down(seat);
+        if (std::holds_alternative<wire::Saved>(message) && seat->unfetched.size() == 1) {
+          boost::asio::co_spawn(self->clock_.executor(), keep(self, seat), boost::asio::detached);
+        }
       }
     } catch (const LinkError& error) {
       why = error.text();
@@ -157,19 +182,23 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   void seat_down(const std::shared_ptr<Seat>& seat) {
     seats_.push_back(seat);
     watcher_.joined(seat->name());
-    seat->talk.say(wire::Assignment{.settings = options_.settings});
+    wire::Assignment assignment{.settings = options_.settings};
+    for (const OfferedFile& file : options_.data_files) assignment.data.push_back(file.facts);
+    for (const OfferedFile& file : options_.checkpoint) assignment.checkpoint.push_back(file.facts);
+    for (const auto* files : {&options_.data_files, &options_.checkpoint}) {
+      for (const OfferedFile& file : *files) seat->files.offer(file.facts, file.path);
+    }
+    seat->talk.say(assignment);
   }
 
   void heard(Seat& seat, const wire::Ready& ready) {
     if (!seat.introduction || seat.ready) throw wire::WireError("was ready out of turn");
     seat.patience.cancel();
     if (stopping_) return;
-    for (const auto& other : seats_) {
-      if (!other->ready) continue;
-      if (other->ready->data != ready.data) refuse(seat, "its data is not the same as that of " + other->name());
-      if (other->ready->model != ready.model) refuse(seat, "its model is not the same as that of " + other->name());
-    }
+    if (ready.data != options_.data) refuse(seat, "its data is not the same as that of this run");
+    if (ready.model != options_.model) refuse(seat, "its version of the model is not the same as that of this run");
     seat.ready = ready;
+    watcher_.ready(seat.name(), ready);
     const auto is_ready = [](const auto& other) { return other->ready.has_value(); };
     if (seats_.size() == options_.peers && std::ranges::all_of(seats_, is_ready)) make_plan();
   }
@@ -205,6 +234,8 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
 
   void heard(Seat& seat, const wire::StepReport& report) {
     if (!seat.linked) throw wire::WireError("reported a step out of turn");
+    const std::chrono::duration<double> took(std::min(report.compute_seconds + report.wait_seconds, kLongestStep));
+    longest_step_ = std::max(longest_step_, std::chrono::duration_cast<Duration>(took));
     watcher_.stepped(seat.name(), report);
   }
 
@@ -213,10 +244,68 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     watcher_.evaluated(seat.name(), evaluation);
   }
 
+  void heard(Seat& seat, const wire::Halted& halted) {
+    if (!stopping_ || !begun_ || seat.halted) throw wire::WireError("halted out of turn");
+    seat.halted = halted.step;
+    agree_on_the_end();
+  }
+
+  // When it is known of all how far they have come, those who are behind may catch up.
+  void agree_on_the_end() {
+    if (!stopping_ || end_is_known_) return;
+    std::uint64_t last = 0;
+    for (const auto& seat : seats_) {
+      if (seat->ended || seat->gone) continue;
+      if (!seat->halted) return;
+      last = std::max(last, *seat->halted);
+    }
+    end_is_known_ = true;
+    for (const auto& seat : seats_) {
+      if (!seat->ended && !seat->gone) seat->talk.say(wire::EndAt{.step = last});
+    }
+  }
+
+  void heard(Seat& seat, const wire::Saved& saved) {
+    if (!begun_ || seat.ended || options_.incoming.empty()) throw wire::WireError("saved out of turn");
+    if (seat.unfetched.size() >= kMaxUnfetched) throw wire::WireError("saves faster than anybody can fetch");
+    std::uint64_t bytes = 0;
+    for (const wire::FileFacts& file : saved.files) bytes += std::min(file.size, std::uint64_t{1} << 50);
+    const std::uint64_t parameters = std::min(seat.ready->parameters, std::uint64_t{1} << 40);
+    if (bytes > kBytesPerParameter * parameters + kBytesBeside) throw wire::WireError("saved more than there can be");
+    seat.unfetched.push_back(saved);
+  }
+
+  // Fetches what a peer has saved, one after another.
+  static Task<> keep(std::shared_ptr<Core> self, std::shared_ptr<Seat> seat) {
+    try {
+      while (!seat->unfetched.empty() && !self->closed_) {
+        const wire::Saved& saved = seat->unfetched.front();
+        const auto folder = self->options_.incoming / fmt::format("{}-{}.tmp", seat->name(), saved.step);
+        for (const wire::FileFacts& file : saved.files) {
+          auto fetching = seat->files.fetch(file, folder / file.name, [&](std::uint64_t) { self->goes_on(); });
+          co_await std::move(fetching);
+        }
+        if (self->closed_) break;
+        self->watcher_.saved(seat->name(), saved.step, folder);
+        seat->talk.say(wire::Kept{.step = saved.step});
+        seat->unfetched.pop_front();
+      }
+    } catch (const LinkError&) {
+      seat->unfetched.clear();  // it is gone, or breaks the rules
+      if (!seat->gone) seat->meeting.link->close(LinkError(Failure::kProtocol, "", "did not give what it had saved"));
+    } catch (const std::exception&) {  // the disk is full
+      self->broken_ = std::current_exception();
+      seat->unfetched.clear();
+      self->stop("the coordinator cannot go on");
+    }
+    self->changed_.notify();
+  }
+
   void heard(Seat& seat, const wire::Ended& summary) {
     if (!begun_ || seat.ended) throw wire::WireError("ended out of turn");
     seat.ended = true;
     watcher_.ended(seat.name(), summary);
+    agree_on_the_end();
     changed_.notify();
   }
 
@@ -228,6 +317,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     const bool is_own = failed.culprit.empty();
     fail(is_own ? seat.name() : failed.culprit, failed.text);
     seat.ended = true;
+    agree_on_the_end();
     changed_.notify();
   }
 
@@ -246,6 +336,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       return;
     }
     if (begun_ || !stopping_) fail(seat.name(), why);  // who was told to stop before the beginning just leaves
+    agree_on_the_end();
     changed_.notify();
   }
 
@@ -267,6 +358,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       seat->meeting.link->close(LinkError(Failure::kLate, "", why));
       if (!farewell) fail(seat->name(), why);
     }
+    changed_.notify();
   }
 
   Clock& clock_;
@@ -277,7 +369,8 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   std::optional<wire::Plan> plan_;
   std::optional<std::string> failure_;
   Time deadline_ = kNever;  // for what everybody has to do now
-  bool begun_ = false, stopping_ = false, closed_ = false;
+  Duration longest_step_{};
+  bool begun_ = false, stopping_ = false, end_is_known_ = false, closed_ = false;
   std::size_t strangers_ = 0;  // who have come and not introduced themselves
   std::exception_ptr broken_;
   Signal changed_;

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "net/host.h"
@@ -16,6 +18,7 @@ class Watcher {
   virtual ~Watcher() = default;
 
   virtual void joined(const std::string& /*peer*/) {}
+  virtual void ready(const std::string& /*peer*/, const wire::Ready& /*ready*/) {}
   virtual void refused(const std::string& /*peer*/, const std::string& /*why*/) {}
   virtual void left(const std::string& /*peer*/, const std::string& /*why*/) {}  // before there was a plan
   virtual void planned(const wire::Plan& /*plan*/) {}
@@ -23,23 +26,36 @@ class Watcher {
   virtual void stepped(const std::string& /*peer*/, const wire::StepReport& /*report*/) {}
   virtual void evaluated(const std::string& /*peer*/, const wire::Evaluated& /*evaluation*/) {}
   virtual void ended(const std::string& /*peer*/, const wire::Ended& /*summary*/) {}
+
+  // A peer's checkpoint is in a folder, which is the watcher's from now on.
+  virtual void saved(const std::string& /*peer*/, std::uint64_t /*step*/, const std::filesystem::path& /*folder*/) {}
   virtual void lost(const std::string& /*peer*/, const std::string& /*why*/) {}
+};
+
+// A file, and what others know about it.
+struct OfferedFile {
+  wire::FileFacts facts;
+  std::filesystem::path path;
 };
 
 struct CoordinatorOptions {
   std::string settings;                              // as TOML, for the peers
   std::size_t peers = 1;                             // how many to wait for
+  std::string data{}, model{};                       // fingerprints that peers have to have
+  std::vector<OfferedFile> data_files{};             // for peers that lack them
+  std::vector<OfferedFile> checkpoint{};             // to start from
+  std::filesystem::path incoming{};                  // where checkpoints that peers send are put; empty: nowhere
   Duration introduction = std::chrono::seconds(30);  // for who has come to say who it is
   Duration preparation = std::chrono::minutes(30);   // to open the data and build the model
   Duration links = std::chrono::seconds(60);         // for peers to link up once there is a plan
-  Duration farewell = std::chrono::seconds(60);      // for the others to end when one is lost
+  Duration farewell = std::chrono::seconds(60);      // without a word, when everybody is to end
 };
 
 // Brings a swarm together and sees it through: admits as many peers as are wanted, checks that they have the same model
 // and data, makes the plan, lets them begin together, and passes on what they report. Whoever comes later is refused.
 //
 // A peer that is lost before there is a plan makes room for another. One that is lost later ends the run: the others
-// are told to stop, and run() names it.
+// are told to stop, one of them saves its copy, and run() names the peer that was lost.
 //
 // Confined to the host's executor. The host listens, and outlives this; so does the watcher.
 class Coordinator {
@@ -52,7 +68,7 @@ class Coordinator {
   // Until all peers have ended. Throws Error, one sentence with the peer's name, if one was lost.
   Task<> run();
 
-  // Everybody ends after the step that is under way. run() returns when they have.
+  // Everybody ends after the same step: the last that any of them has begun. run() returns when they have.
   void stop(const std::string& reason);
 
  private:

@@ -110,24 +110,36 @@ class Links {
 
 // What a peer's life has in common with the loop that listens to the coordinator.
 struct Life {
-  explicit Life(net::Meeting m) : coordinator(std::move(m)), talk(*coordinator.link) {}
+  Life(Executor executor, net::Meeting m)
+      : coordinator(std::move(m)), talk(*coordinator.link), files(executor, *coordinator.link, Files::End::kPeer) {}
 
   net::Meeting coordinator;
   Talk talk;
+  Files files;
   bool over = false;                          // the work has ended
   std::optional<LinkError> coordinator_lost;  // before that
 };
 
-// While the work goes on: a stop, or the coordinator's end.
+void obey(const wire::SwarmMessage& message, Life& life, Work& work) {
+  if (std::holds_alternative<wire::Stop>(message)) {
+    life.talk.say(wire::Halted{.step = work.halt()});
+  } else if (const auto* end = std::get_if<wire::EndAt>(&message)) {
+    work.end_at(end->step);
+  } else if (const auto* kept = std::get_if<wire::Kept>(&message)) {
+    work.kept(kept->step);
+  } else {
+    throw wire::WireError("a message of the swarm out of turn");
+  }
+}
+
+// While the work goes on: what the coordinator says, or its end.
 Task<> listen(std::shared_ptr<Life> life, Work* work) {
   std::optional<LinkError> end;
   while (!end) {
     try {
       auto hearing = life->talk.hear();
       const wire::SwarmMessage message = co_await std::move(hearing);
-      const auto* stop = std::get_if<wire::Stop>(&message);
-      if (stop == nullptr) throw wire::WireError("a message of the swarm out of turn");
-      if (!life->over) work->stop(stop->reason);
+      if (!life->over) obey(message, *life, *work);
     } catch (const LinkError& error) {
       end = error;
     } catch (const wire::WireError& error) {
@@ -136,14 +148,14 @@ Task<> listen(std::shared_ptr<Life> life, Work* work) {
   }
   if (life->over) co_return;
   life->coordinator_lost = *end;
-  work->stop("the coordinator was lost");
+  work->end_at(work->halt());
 }
 
 }  // namespace
 
 Task<> take_part(Clock& clock, net::Host& host, PeerOptions options, Work& work) {
   auto dialling = host.dial(options.ticket);
-  const auto life = std::make_shared<Life>(co_await std::move(dialling));
+  const auto life = std::make_shared<Life>(clock.executor(), co_await std::move(dialling));
   Talk& talk = life->talk;
   const wire::Contact own{.name = host.options().name,
                           .fingerprint = host.identity().fingerprint().bytes(),
@@ -155,7 +167,7 @@ Task<> take_part(Clock& clock, net::Host& host, PeerOptions options, Work& work)
   std::exception_ptr failure;
   wire::Failed failed;
   try {
-    auto preparing = work.prepare(assignment.settings);
+    auto preparing = work.prepare(assignment, life->files);
     const wire::Ready ready = co_await std::move(preparing);
     talk.say(ready);
   } catch (const std::exception& error) {

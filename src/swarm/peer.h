@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "net/host.h"
+#include "swarm/files.h"
 #include "wire/swarm_message.h"
 #include "wire/ticket.h"
 
@@ -18,8 +19,9 @@ class Work {
  public:
   virtual ~Work() = default;
 
-  // Opens the data and builds the model that the settings (TOML) ask for. Throws Error, one sentence, if it cannot.
-  virtual Task<wire::Ready> prepare(std::string settings) = 0;
+  // Opens the data and builds the model that it is asked for; what it lacks, it fetches from the coordinator's files,
+  // which outlive this. Throws Error, one sentence, if it cannot.
+  virtual Task<wire::Ready> prepare(wire::Assignment assignment, Files& coordinator) = 0;
 
   struct Part {
     wire::Plan plan;
@@ -27,13 +29,19 @@ class Work {
     std::vector<net::Link*> links{};  // by rank; nullptr for its own
   };
 
-  // Does this peer's part to the end, or until it is told to stop; `report` passes on what the coordinator is to know.
+  // Does this peer's part to the end, or until it is told to end; `report` passes on what the coordinator is to know.
   // Throws LinkError with the name of a peer that was lost, and Error if it cannot go on itself.
   using Report = std::function<void(const wire::SwarmMessage&)>;
   virtual Task<wire::Ended> train(Part part, Report report) = 0;
 
-  // End after the step that is under way. May come at any time, also before train().
-  virtual void stop(const std::string& reason) = 0;
+  // Begins no further step before it has heard where to end. Returns the last step that it has begun.
+  virtual std::uint64_t halt() = 0;
+
+  // Where to end: after this step, or after the last that was begun if that is a later one. After halt().
+  virtual void end_at(std::uint64_t step) = 0;
+
+  // The coordinator has the checkpoint that was reported as saved.
+  virtual void kept(std::uint64_t step) = 0;
 };
 
 struct PeerOptions {

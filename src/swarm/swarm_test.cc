@@ -1,10 +1,12 @@
 #include <map>
 #include <set>
+#include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/random.h"
 #include "base/virtual_world.h"
 #include "net/virtual/virtual_network.h"
@@ -26,10 +28,15 @@ class ModelledWork : public Work {
  public:
   ModelledWork(Clock& clock, std::uint64_t steps) : clock_(clock), steps_(steps) {}
 
-  Task<wire::Ready> prepare(std::string toml) override {
+  Task<wire::Ready> prepare(wire::Assignment assignment, Files& coordinator) override {
     co_await clock_.sleep_for(20ms);
     if (!cannot.empty()) throw Error("{}", cannot);
-    settings = toml;
+    settings = assignment.settings;
+    for (const wire::FileFacts& file : assignment.data) {
+      auto fetching = coordinator.fetch(file, folder / file.name);
+      co_await std::move(fetching);
+    }
+    files_ = &coordinator;
     co_return wire::Ready{.data = data, .model = "model", .parameters = 100};
   }
 
@@ -39,35 +46,65 @@ class ModelledWork : public Work {
     for (net::Link* link : part.links) {
       if (link != nullptr) channels.push_back(link->open(kTogether));
     }
-    for (std::uint64_t step = 1; step <= steps_ && !stopped; ++step) {
+    for (std::uint64_t step = 1; step <= steps_; ++step) {
+      while (halted && !end) {
+        auto waiting = changed_.wait();
+        co_await std::move(waiting);
+      }
+      if (end && step > *end) break;
+      begun = step;
       co_await clock_.sleep_for(10ms);
       for (const auto& channel : channels) {
-        auto sending = channel->send({.tag = stopped ? 1u : 0u});
+        auto sending = channel->send({.tag = step});
         co_await std::move(sending);
       }
-      bool others_stop = false;
       for (const auto& channel : channels) {
         auto receiving = channel->receive();
         const net::Message message = co_await std::move(receiving);
-        others_stop |= message.label.tag == 1;
+        EXPECT_EQ(message.label.tag, step);
       }
       steps_done = step;
       report(wire::StepReport{.step = step, .loss = 1.0 / static_cast<double>(step)});
-      if (others_stop) break;
+    }
+    if (!checkpoint.empty()) {
+      const wire::FileFacts facts = facts_of(checkpoint, "model");
+      files_->offer(facts, checkpoint);
+      report(wire::Saved{.step = steps_done, .files = {facts}});
+      while (!is_kept) {
+        auto waiting = changed_.wait();
+        co_await std::move(waiting);
+      }
     }
     co_return wire::Ended{.rounds = steps_done};
   }
 
-  void stop(const std::string&) override { stopped = true; }
+  std::uint64_t halt() override {
+    halted = true;
+    return begun;
+  }
+
+  void end_at(std::uint64_t step) override {
+    end = std::max(step, begun);
+    changed_.notify();
+  }
+
+  void kept(std::uint64_t) override {
+    is_kept = true;
+    changed_.notify();
+  }
 
   std::string data = "data", cannot{}, settings{};
+  std::filesystem::path folder{}, checkpoint{};  // where fetched files go; what it saves at the end
   std::size_t rank = 0;
-  std::uint64_t steps_done = 0;
-  bool stopped = false;
+  std::uint64_t steps_done = 0, begun = 0;
+  bool halted = false, is_kept = false;
+  std::optional<std::uint64_t> end{};
 
  private:
   Clock& clock_;
   std::uint64_t steps_;
+  Files* files_ = nullptr;
+  Signal changed_;
 };
 
 // Writes down what it sees.
@@ -116,9 +153,12 @@ struct SwarmTest : ::testing::Test {
     });
     ticket_ = {
         .addresses = {"coordinator"}, .fingerprint = host.identity().fingerprint().bytes(), .secret = admission.secret};
-    CoordinatorOptions options{.settings = "name = \"x\"", .peers = peers};
+    options_.settings = "name = \"x\"";
+    options_.peers = peers;
+    options_.data = "data";
+    options_.model = "model";
     coordinator_ =
-        std::make_unique<Coordinator>(world_.clock(), host, options, watcher != nullptr ? *watcher : witness_);
+        std::make_unique<Coordinator>(world_.clock(), host, options_, watcher != nullptr ? *watcher : witness_);
   }
 
   struct Joined {
@@ -172,6 +212,7 @@ struct SwarmTest : ::testing::Test {
   net::VirtualNetwork network_{world_.clock(), 1};
   std::vector<std::unique_ptr<net::Transport>> transports_;
   std::vector<std::unique_ptr<net::Host>> hosts_;
+  CoordinatorOptions options_;
   std::unique_ptr<Coordinator> coordinator_;
   Witness witness_;
   wire::Ticket ticket_;
@@ -216,7 +257,7 @@ TEST_F(SwarmTest, WhoeverDoesNotFitIsToldWhyAndTheRestGoesOn) {
   EXPECT_EQ(run(all(join("attic", 1ms, 200), join("barn", 50ms, 200, other_data), join("cellar", 200ms, 200, no_memory),
                     join("den", 500ms, 200), join("eaves", 1500ms, 200))),
             "");
-  EXPECT_THAT(*peers_["barn"].failure, HasSubstr("its data is not the same as that of attic"));
+  EXPECT_THAT(*peers_["barn"].failure, HasSubstr("its data is not the same as that of this run"));
   EXPECT_THAT(witness_.refusals["barn"], HasSubstr("data"));
   EXPECT_THAT(*peers_["cellar"].failure, HasSubstr("too little memory"));
   EXPECT_THAT(witness_.refusals["cellar"], HasSubstr("too little memory"));
@@ -248,7 +289,97 @@ TEST_F(SwarmTest, StopEndsEverybodyAfterTheirStep) {
     EXPECT_FALSE(peer.failure) << name << ": " << *peer.failure;
     EXPECT_GT(peer.work->steps_done, 10u);
     EXPECT_LT(peer.work->steps_done, 1000u);
+    EXPECT_EQ(peer.work->steps_done, peers_["a"].work->steps_done);
   }
+}
+
+// However far each has come when it is told to stop: all end after the same step, and nobody is lost by that.
+TEST_F(SwarmTest, StopAtAnyMomentEndsAllAtTheSameStep) {
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    struct Once : SwarmTest {
+      void TestBody() override {}
+    } once;
+    once.coordinate(3);
+    const auto stop = [&]() -> Task<> {
+      co_await once.world_.clock().sleep_for(200ms + std::chrono::microseconds(379 * seed));
+      once.coordinator_->stop("interrupted");
+    };
+    EXPECT_EQ(once.run(all(once.join("a", 1ms, 1000), once.join("b", 1ms, 1000), once.join("c", 1ms, 1000), stop())),
+              "")
+        << "seed " << seed;
+    for (const auto& [name, peer] : once.peers_) {
+      EXPECT_FALSE(peer.failure) << name << ": " << *peer.failure;
+      EXPECT_EQ(peer.work->steps_done, once.peers_["a"].work->steps_done) << "seed " << seed;
+    }
+  }
+}
+
+// Data goes from the coordinator to the peers, and a checkpoint back.
+struct FilesTest : SwarmTest {
+  FilesTest() {
+    folder_ = std::filesystem::temp_directory_path() / fmt::format("rookery-files-{}", ::getpid());
+    std::filesystem::create_directories(folder_);
+  }
+  ~FilesTest() override { std::filesystem::remove_all(folder_); }
+
+  std::filesystem::path make_file(const std::string& name, std::size_t bytes) {
+    std::string text(bytes, 'a');
+    for (std::size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>('a' + i * i % 23);
+    replace_file(folder_ / name, text);
+    return folder_ / name;
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(FilesTest, WhatAPeerLacksItFetches) {
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{1} << 20, std::size_t{12'345'678}}) {
+    const std::string name = fmt::format("data-{}", bytes);
+    const auto path = make_file(name, bytes);
+    options_.data_files.push_back({.facts = facts_of(path, "source/" + name), .path = path});
+  }
+  const auto checkpoint = make_file("checkpoint", 3'000'000);
+  options_.incoming = folder_ / "incoming";
+  struct Keeper : Witness {
+    void saved(const std::string& peer, std::uint64_t step, const std::filesystem::path& where) override {
+      EXPECT_EQ(peer, "a");
+      EXPECT_EQ(step, 20u);
+      kept = digest_of_file(where / "model");
+    }
+    std::string kept;
+  } keeper;
+  coordinate(2, &keeper);
+  const auto into = [&](const std::string& name) {
+    return [this, name, checkpoint](ModelledWork& work) {
+      work.folder = folder_ / name;
+      if (name == "a") work.checkpoint = checkpoint;
+    };
+  };
+  EXPECT_EQ(run(all(join("a", 1ms, 20, into("a")), join("b", 1ms, 20, into("b")))), "");
+  for (const OfferedFile& file : options_.data_files) {
+    for (const char* peer : {"a", "b"}) {
+      EXPECT_EQ(digest_of_file(folder_ / peer / file.facts.name), file.facts.digest) << peer << file.facts.name;
+    }
+  }
+  EXPECT_EQ(keeper.kept, digest_of_file(checkpoint));
+  EXPECT_TRUE(peers_["a"].work->is_kept);
+}
+
+TEST_F(FilesTest, AFileThatIsGoneOrDamagedEndsOnlyWhoeverWantedIt) {
+  const auto path = make_file("data", 5'000'000);
+  const wire::FileFacts facts = facts_of(path, "data");
+  options_.data_files = {{.facts = facts, .path = path}};
+  coordinate(1);
+  make_file("data", 4'000'000);
+  const auto into = [&](ModelledWork& work) { work.folder = folder_ / "a"; };
+  const auto stop = [&]() -> Task<> {
+    co_await world_.clock().sleep_for(20s);
+    coordinator_->stop("nobody could");
+  };
+  run(all(join("a", 1ms, 20, into), stop()));
+  EXPECT_THAT(*peers_["a"].failure, HasSubstr("cannot read"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "a" / "data"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "a" / "data.part"));
 }
 
 // Whenever a peer is lost: the run ends, everybody is told who it was, and nobody waits for ever.
@@ -371,7 +502,7 @@ TEST_F(SwarmTest, ALostCoordinatorEndsThePeersWork) {
   for (const auto& [name, peer] : peers_) {
     EXPECT_TRUE(peer.over) << name;
     EXPECT_TRUE(peer.failure) << name;
-    EXPECT_TRUE(peer.work->stopped) << name;
+    EXPECT_TRUE(peer.work->halted) << name;
   }
 }
 

@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t kMaxSwarmMessageBytes = 8 * 1024 * 1024;
 constexpr std::size_t kMaxFingerprintBytes = 128;
 constexpr std::size_t kMaxHostBytes = 64;
+constexpr std::size_t kMaxFileNameBytes = 200;
 
 [[noreturn]] void refuse(const char* what) { throw WireError("a message of the swarm with {}", what); }
 
@@ -51,13 +52,28 @@ void write(const Introduction& m, proto::SwarmMessage& out) {
   p.set_host(m.host);
 }
 
-void write(const Assignment& m, proto::SwarmMessage& out) { out.mutable_assignment()->set_settings(m.settings); }
+void write(const std::vector<FileFacts>& files, google::protobuf::RepeatedPtrField<proto::FileFacts>& out) {
+  for (const FileFacts& file : files) {
+    proto::FileFacts& p = *out.Add();
+    p.set_name(file.name);
+    p.set_size(file.size);
+    p.set_digest(file.digest);
+  }
+}
+
+void write(const Assignment& m, proto::SwarmMessage& out) {
+  proto::Assignment& p = *out.mutable_assignment();
+  p.set_settings(m.settings);
+  write(m.data, *p.mutable_data());
+  write(m.checkpoint, *p.mutable_checkpoint());
+}
 
 void write(const Ready& m, proto::SwarmMessage& out) {
   proto::Ready& p = *out.mutable_ready();
   p.set_data(m.data);
   p.set_model(m.model);
   p.set_parameters(m.parameters);
+  p.set_about(cut(m.about));
 }
 
 void write(const Plan& m, proto::SwarmMessage& out) {
@@ -98,13 +114,22 @@ void write(const Evaluated& m, proto::SwarmMessage& out) {
   p.set_loss(m.loss);
   p.set_accuracy(m.accuracy);
   p.set_consensus_distance(m.consensus_distance);
+  p.set_own(m.own);
 }
+
+void write(const Saved& m, proto::SwarmMessage& out) {
+  out.mutable_saved()->set_step(m.step);
+  write(m.files, *out.mutable_saved()->mutable_files());
+}
+
+void write(const Kept& m, proto::SwarmMessage& out) { out.mutable_kept()->set_step(m.step); }
 
 void write(const Ended& m, proto::SwarmMessage& out) {
   proto::Ended& p = *out.mutable_ended();
   p.set_peak_memory(m.peak_memory);
   p.set_busy_share(m.busy_share);
   p.set_rounds(m.rounds);
+  if (m.entropy_floor) p.set_entropy_floor(*m.entropy_floor);
 }
 
 void write(const Failed& m, proto::SwarmMessage& out) {
@@ -115,17 +140,38 @@ void write(const Failed& m, proto::SwarmMessage& out) {
 
 void write(const Stop& m, proto::SwarmMessage& out) { out.mutable_stop()->set_reason(cut(m.reason)); }
 
+void write(const Halted& m, proto::SwarmMessage& out) { out.mutable_halted()->set_step(m.step); }
+
+void write(const EndAt& m, proto::SwarmMessage& out) { out.mutable_end_at()->set_step(m.step); }
+
 Introduction read(const proto::Introduction& p) {
   return {.contact = contact_of(p.contact()), .memory = p.memory(), .host = word(p.host(), kMaxHostBytes)};
 }
 
+std::vector<FileFacts> read(const google::protobuf::RepeatedPtrField<proto::FileFacts>& p) {
+  if (static_cast<std::size_t>(p.size()) > kMaxFiles) refuse("too many files");
+  std::vector<FileFacts> files;
+  std::set<std::string> names;
+  const auto hexadecimal = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  for (const proto::FileFacts& file : p) {
+    if (!is_file_name(file.name()) || !names.insert(file.name()).second) refuse("a file name that is none");
+    if (file.digest().size() != 64 || !std::ranges::all_of(file.digest(), hexadecimal)) refuse("no digest");
+    files.push_back({.name = file.name(), .size = file.size(), .digest = file.digest()});
+  }
+  return files;
+}
+
 Assignment read(const proto::Assignment& p) {
   if (p.settings().empty() || p.settings().size() > kMaxSettingsBytes) refuse("settings of the wrong size");
-  return {.settings = p.settings()};
+  return {.settings = p.settings(), .data = read(p.data()), .checkpoint = read(p.checkpoint())};
 }
 
 Ready read(const proto::Ready& p) {
-  return {.data = fingerprint(p.data()), .model = fingerprint(p.model()), .parameters = p.parameters()};
+  if (p.about().size() > kMaxReasonBytes) refuse("a long description");
+  return {.data = fingerprint(p.data()),
+          .model = fingerprint(p.model()),
+          .parameters = p.parameters(),
+          .about = printable(p.about())};
 }
 
 Plan read(const proto::Plan& p) {
@@ -172,11 +218,18 @@ Evaluated read(const proto::Evaluated& p) {
           .split = p.split(),
           .loss = p.loss(),
           .accuracy = number(p.accuracy()),
-          .consensus_distance = p.consensus_distance()};
+          .consensus_distance = p.consensus_distance(),
+          .own = p.own()};
 }
 
+Saved read(const proto::Saved& p) { return {.step = p.step(), .files = read(p.files())}; }
+
+Kept read(const proto::Kept& p) { return {.step = p.step()}; }
+
 Ended read(const proto::Ended& p) {
-  return {.peak_memory = p.peak_memory(), .busy_share = number(p.busy_share()), .rounds = p.rounds()};
+  Ended ended{.peak_memory = p.peak_memory(), .busy_share = number(p.busy_share()), .rounds = p.rounds()};
+  if (p.has_entropy_floor()) ended.entropy_floor = number(p.entropy_floor());
+  return ended;
 }
 
 Failed read(const proto::Failed& p) {
@@ -189,7 +242,22 @@ Stop read(const proto::Stop& p) {
   return {.reason = printable(p.reason())};
 }
 
+Halted read(const proto::Halted& p) { return {.step = p.step()}; }
+
+EndAt read(const proto::EndAt& p) { return {.step = p.step()}; }
+
 }  // namespace
+
+bool is_file_name(std::string_view name) {
+  if (name.empty() || name.size() > kMaxFileNameBytes) return false;
+  char before = '/';
+  for (const char c : name) {
+    if ((c >= 0 && c < ' ') || c == 0x7f || c == '\\') return false;
+    if (before == '/' && (c == '/' || c == '.')) return false;
+    before = c;
+  }
+  return before != '/';
+}
 
 std::vector<std::byte> encode(const SwarmMessage& message) {
   proto::SwarmMessage out;
@@ -228,6 +296,14 @@ SwarmMessage decode_swarm_message(std::span<const std::byte> bytes) {
       return read(message.failed());
     case Content::kStop:
       return read(message.stop());
+    case Content::kSaved:
+      return read(message.saved());
+    case Content::kKept:
+      return read(message.kept());
+    case Content::kHalted:
+      return read(message.halted());
+    case Content::kEndAt:
+      return read(message.end_at());
     case Content::CONTENT_NOT_SET:
       break;
   }

@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -22,9 +24,20 @@ struct Introduction {
   bool operator==(const Introduction&) const = default;
 };
 
+// A file that the other end can be asked for, by its digest.
+struct FileFacts {
+  std::string name{};  // relative, with slashes
+  std::uint64_t size = 0;
+  std::string digest{};  // SHA-256, in hexadecimal
+
+  bool operator==(const FileFacts&) const = default;
+};
+
 // The coordinator: what is to be trained.
 struct Assignment {
-  std::string settings{};  // as TOML
+  std::string settings{};               // as TOML
+  std::vector<FileFacts> data{};        // none: the data is generated
+  std::vector<FileFacts> checkpoint{};  // none: from the beginning
 
   bool operator==(const Assignment&) const = default;
 };
@@ -33,6 +46,7 @@ struct Assignment {
 struct Ready {
   std::string data{}, model{};  // fingerprints
   std::uint64_t parameters = 0;
+  std::string about{};  // for people
 
   bool operator==(const Ready&) const = default;
 };
@@ -85,15 +99,31 @@ struct StepReport {
   bool operator==(const StepReport&) const = default;
 };
 
-// A peer, after an evaluation of the average of all copies.
+// A peer, after an evaluation of the average of all copies, or of its own.
 struct Evaluated {
   std::uint64_t step = 0;
   std::string split{};  // "eval" or "test"
   double loss = 0;
   double accuracy = 0;
   double consensus_distance = 0;
+  bool own = false;
 
   bool operator==(const Evaluated&) const = default;
+};
+
+// A peer has a checkpoint that can be fetched from it.
+struct Saved {
+  std::uint64_t step = 0;
+  std::vector<FileFacts> files{};
+
+  bool operator==(const Saved&) const = default;
+};
+
+// The coordinator, when it has fetched it.
+struct Kept {
+  std::uint64_t step = 0;
+
+  bool operator==(const Kept&) const = default;
 };
 
 // A peer has done its last step.
@@ -101,6 +131,7 @@ struct Ended {
   std::uint64_t peak_memory = 0;  // bytes
   double busy_share = 0;
   std::uint64_t rounds = 0;
+  std::optional<double> entropy_floor{};  // of the data that evaluations use
 
   bool operator==(const Ended&) const = default;
 };
@@ -113,18 +144,37 @@ struct Failed {
   bool operator==(const Failed&) const = default;
 };
 
-// The coordinator: end after the step that is under way, with a checkpoint.
+// The coordinator: begin no further step, and say in which one you are.
 struct Stop {
   std::string reason{};
 
   bool operator==(const Stop&) const = default;
 };
 
-using SwarmMessage =
-    std::variant<Introduction, Assignment, Ready, Plan, Linked, Begin, StepReport, Evaluated, Ended, Failed, Stop>;
+// A peer: the last step that it has begun.
+struct Halted {
+  std::uint64_t step = 0;
+
+  bool operator==(const Halted&) const = default;
+};
+
+// The coordinator, when it knows that of all: the last step of the run, with a checkpoint after it.
+struct EndAt {
+  std::uint64_t step = 0;
+
+  bool operator==(const EndAt&) const = default;
+};
+
+using SwarmMessage = std::variant<Introduction, Assignment, Ready, Plan, Linked, Begin, StepReport, Evaluated, Ended,
+                                  Failed, Stop, Saved, Kept, Halted, EndAt>;
 
 inline constexpr std::size_t kMaxPlannedPeers = 4096;
 inline constexpr std::size_t kMaxSettingsBytes = 256 * 1024;
+inline constexpr std::size_t kMaxFiles = 4096;
+
+// Whether a name may be given to a file that others send: relative, and nothing that leads elsewhere, is hidden, or
+// cannot be shown.
+bool is_file_name(std::string_view name);
 
 std::vector<std::byte> encode(const SwarmMessage& message);
 

@@ -20,11 +20,16 @@ Plan plan() {
                     {.contact = contact("cellar", 2), .cluster = 1, .weight = 8, .host = "b"}}};
 }
 
+Saved saved(const FileFacts& file) { return {.step = 1, .files = {file}}; }
+
 TEST(SwarmMessageTest, EveryMessageComesBackAsItWas) {
   const std::vector<SwarmMessage> messages = {
       Introduction{.contact = contact("attic", 1), .memory = std::uint64_t{1} << 33, .host = "4f2a"},
       Assignment{.settings = "name = \"x\"\n"},
-      Ready{.data = "sha256:12", .model = "sha256:34", .parameters = 800000},
+      Assignment{.settings = "x",
+                 .data = {{.name = "source/my book.txt", .size = 5, .digest = std::string(64, 'a')}},
+                 .checkpoint = {{.name = "index.json", .size = 0, .digest = std::string(64, '0')}}},
+      Ready{.data = "sha256:12", .model = "sha256:34", .parameters = 800000, .about = "gpt on tales"},
       plan(),
       Linked{.generation = 3},
       Begin{.generation = 3},
@@ -40,7 +45,13 @@ TEST(SwarmMessageTest, EveryMessageComesBackAsItWas) {
                  .bytes_received = 99},
       StepReport{.step = 8, .pulled = true},
       Evaluated{.step = 100, .split = "eval", .loss = 1.5, .accuracy = 0.5, .consensus_distance = 0.01},
+      Evaluated{.step = 100, .split = "eval", .loss = 1.5, .own = true},
+      Saved{.step = 100, .files = {{.name = "index.json", .size = 7, .digest = std::string(64, 'f')}}},
+      Kept{.step = 100},
+      Halted{.step = 17},
+      EndAt{.step = 18},
       Ended{.peak_memory = 1 << 30, .busy_share = 0.9, .rounds = 12},
+      Ended{.entropy_floor = 0.5},
       Failed{.culprit = "attic", .text = "the connection was closed"},
       Failed{.text = "out of memory"},
       Stop{.reason = "interrupted"}};
@@ -78,6 +89,13 @@ TEST(SwarmMessageTest, WhatIsWrongIsRefused) {
                                            StepReport{.step = 1, .lr = nan},
                                            StepReport{.step = 1, .compute_seconds = -1},
                                            Evaluated{.step = 1, .split = "train"},
+                                           saved({.name = "a", .size = 1, .digest = "12"}),
+                                           saved({.name = "a", .size = 1, .digest = std::string(64, 'g')}),
+                                           saved({.name = "../a", .size = 1, .digest = std::string(64, 'a')}),
+                                           saved({.name = "/a", .size = 1, .digest = std::string(64, 'a')}),
+                                           saved({.name = "a//b", .size = 1, .digest = std::string(64, 'a')}),
+                                           saved({.name = "a/", .size = 1, .digest = std::string(64, 'a')}),
+                                           saved({.name = "a/.b", .size = 1, .digest = std::string(64, 'a')}),
                                            Ended{.busy_share = std::numeric_limits<double>::infinity()}};
   for (const SwarmMessage& message : wrong) {
     EXPECT_THROW(decode_swarm_message(encode(message)), WireError) << message.index();
