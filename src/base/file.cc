@@ -124,6 +124,15 @@ void FileWriter::finish() {
   if (::close(std::exchange(fd_, -1)) != 0) fail(path_, "write");
 }
 
+NamelessFile::NamelessFile(const std::filesystem::path& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  if (fd_ < 0) throw InputError("{}: cannot be read: {}", path.string(), std::strerror(errno));
+  ::unlink(path.c_str());
+}
+
+NamelessFile::~NamelessFile() { ::close(fd_); }
+
+std::filesystem::path NamelessFile::path() const { return fmt::format("/proc/self/fd/{}", fd_); }
+
 void replace_file(const std::filesystem::path& path, std::string_view content) {
   std::filesystem::path temporary = path;
   temporary += ".tmp";
@@ -140,10 +149,10 @@ void replace_file(const std::filesystem::path& path, std::string_view content) {
     ::unlink(temporary.c_str());
     fail(path, "replace", error);
   }
-  sync(path.has_parent_path() ? path.parent_path() : ".");
+  make_durable(path.has_parent_path() ? path.parent_path() : ".");
 }
 
-void sync(const std::filesystem::path& file_or_directory) {
+void make_durable(const std::filesystem::path& file_or_directory) {
   const Descriptor opened{::open(file_or_directory.c_str(), O_RDONLY | O_CLOEXEC)};
   if (opened.fd < 0) fail(file_or_directory, "open");
   if (::fsync(opened.fd) != 0 && errno != EINVAL) fail(file_or_directory, "write");  // EINVAL: cannot be synced

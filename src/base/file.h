@@ -50,11 +50,26 @@ class FileWriter {
   int fd_;
 };
 
+// A file that has lost its name, so that it goes when nobody needs it any more, however the process ends.
+class NamelessFile {
+ public:
+  // Takes the file's name away. Throws InputError naming the path if it cannot be opened.
+  explicit NamelessFile(const std::filesystem::path& path);
+  ~NamelessFile();
+  NamelessFile(const NamelessFile&) = delete;
+  NamelessFile& operator=(const NamelessFile&) = delete;
+
+  std::filesystem::path path() const;  // by which this process can open it
+
+ private:
+  int fd_;
+};
+
 // Replaces `path` as a whole: readers see the old content or the new, whatever happens in between.
 void replace_file(const std::filesystem::path& path, std::string_view content);
 
 // Makes a file's content, or what was created or renamed in a directory, survive a power cut.
-void sync(const std::filesystem::path& file_or_directory);
+void make_durable(const std::filesystem::path& file_or_directory);
 
 // SHA-256, in hexadecimal; of a file piece by piece, so that a large one needs no memory.
 std::string digest(std::span<const std::byte> bytes);

@@ -25,11 +25,13 @@ void install(std::vector<spdlog::sink_ptr> sinks) {
 
 void log_to_stderr() { install({stderr_sink()}); }
 
-void log_to(const std::filesystem::path& file) {
+void log_to(const std::filesystem::path& file, LogTo where) {
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string());
     sink->set_pattern("%Y-%m-%d %H:%M:%S.%e %L %v");
-    install({stderr_sink(), std::move(sink)});
+    std::vector<spdlog::sink_ptr> sinks = {std::move(sink)};
+    if (where == LogTo::kFileAndStderr) sinks.push_back(stderr_sink());
+    install(std::move(sinks));
   } catch (const spdlog::spdlog_ex& e) {
     throw InputError("{}: cannot write the log: {}", file.string(), e.what());
   }

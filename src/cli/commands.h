@@ -18,6 +18,8 @@ using Action = std::function<int()>;  // returns the exit code
 using Choose = std::function<void(Action)>;
 
 void add_train(CLI::App& app, const Choose& choose);
+void add_coordinate(CLI::App& app, const Choose& choose);
+void add_join(CLI::App& app, const Choose& choose);
 void add_config(CLI::App& app, const Choose& choose);
 void add_inspect(CLI::App& app, const Choose& choose);
 void add_export(CLI::App& app, const Choose& choose);

@@ -174,17 +174,31 @@ std::string conflict(const Settings& s) {
   return "";
 }
 
+Settings read_text(std::string_view text, const std::string& name) {
+  Settings settings;
+  const Value document = internal::parse_document(text, name);
+  read_document(settings, std::get<Value::Table>(document.content));
+  return settings;
+}
+
+void check(const Settings& settings, const std::string& name) {
+  const std::string problem = conflict(settings);
+  if (!problem.empty()) throw InputError("{}{}", name.empty() ? "" : name + ": ", problem);
+}
+
 }  // namespace
 
 Settings load(const std::optional<std::filesystem::path>& file, std::span<const std::string> overrides) {
   Settings settings;
-  if (file) {
-    const Value document = internal::parse_document(read_file(*file, kLargestFile), file->string());
-    read_document(settings, std::get<Value::Table>(document.content));
-  }
+  if (file) settings = read_text(read_file(*file, kLargestFile), file->string());
   for (const std::string& text : overrides) apply_override(settings, text);
-  const std::string problem = conflict(settings);
-  if (!problem.empty()) throw InputError("{}{}", file ? file->string() + ": " : "", problem);
+  check(settings, file ? file->string() : "");
+  return settings;
+}
+
+Settings parse(std::string_view text, const std::string& name) {
+  const Settings settings = read_text(text, name);
+  check(settings, name);
   return settings;
 }
 

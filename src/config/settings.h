@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -166,6 +167,9 @@ struct Settings {
 // than 1 MiB or not TOML; when a key is unknown, written twice, of the wrong type or unit, or out of range; and when
 // values do not fit together.
 Settings load(const std::optional<std::filesystem::path>& file, std::span<const std::string> overrides = {});
+
+// The same from the text of a file, which errors call `name`.
+Settings parse(std::string_view text, const std::string& name);
 
 // The complete file, with a comment for every key, at most 120 columns wide where the values allow. Loading it gives
 // equal settings.

@@ -249,20 +249,6 @@ class Doctor {
   std::string own_address_;           // on the way that is used
 };
 
-std::vector<std::string> advertised(const std::string& listening) {
-  const net::HostPort parts = net::parse_host_port(listening);
-  if (parts.host != "0.0.0.0" && parts.host != "::") return {listening};
-  std::vector<std::string> addresses;
-  for (const std::string& own : net::local_addresses()) {
-    const bool fits = parts.host == "::" || own.find(':') == std::string::npos;
-    if (!addresses.empty() && net::is_loopback(own)) break;  // of no use to others
-    if (fits && addresses.size() < wire::kMaxAddresses) {
-      addresses.push_back(net::join_host_port(own, static_cast<unsigned>(std::stoul(parts.port))));
-    }
-  }
-  return addresses;
-}
-
 // Without the key, and perhaps without addresses, which are known once somebody listens.
 wire::Ticket new_ticket(const Clock& clock, const PracticeOptions& options) {
   for (const std::string& address : options.advertise) net::parse_host_port(address);
@@ -308,7 +294,7 @@ Practice::Practice(Clock& clock, net::Transport& transport, const PracticeOption
     if (!guest.ticket) throw LinkError(Failure::kRefused, guest.name, "come with the ticket");
   });
   ticket_.fingerprint = host_.identity().fingerprint().bytes();
-  if (ticket_.addresses.empty()) ticket_.addresses = advertised(host_.address());
+  if (ticket_.addresses.empty()) ticket_.addresses = net::dialable_addresses(host_.address(), wire::kMaxAddresses);
 }
 
 Task<> Practice::serve() {

@@ -16,7 +16,12 @@ void add_if(Json& object, const char* name, const std::optional<double>& number)
 }
 
 Json to_json(const PeerSummary& peer) {
-  return {{"name", peer.name}, {"peak_memory_bytes", peer.peak_memory_bytes}, {"busy_share", finite(peer.busy_share)}};
+  Json object = {
+      {"name", peer.name}, {"peak_memory_bytes", peer.peak_memory_bytes}, {"busy_share", finite(peer.busy_share)}};
+  add_if(object, "eval_loss", peer.eval_loss);
+  if (peer.bytes_sent) object["bytes_sent"] = *peer.bytes_sent;
+  add_if(object, "wait_seconds", peer.wait_seconds);
+  return object;
 }
 
 }  // namespace
@@ -32,6 +37,13 @@ Json to_json(const StepMetrics& metrics) {
                  {"grad_norm", finite(metrics.grad_norm)}};
   add_if(object, "eval_loss", metrics.eval_loss);
   add_if(object, "eval_accuracy", metrics.eval_accuracy);
+  if (metrics.together) {
+    object["compute_seconds"] = finite(metrics.together->compute_seconds);
+    object["wait_seconds"] = finite(metrics.together->wait_seconds);
+    object["bytes_sent"] = metrics.together->bytes_sent;
+    object["bytes_received"] = metrics.together->bytes_received;
+  }
+  add_if(object, "consensus_distance", metrics.consensus_distance);
   return object;
 }
 
@@ -52,6 +64,11 @@ Json to_json(const Summary& summary) {
   object["parameters"] = summary.parameters;
   Json& peers = object["peers"] = Json::array();
   for (const PeerSummary& peer : summary.peers) peers.push_back(to_json(peer));
+  if (summary.bytes_sent) object["bytes_sent"] = *summary.bytes_sent;
+  add_if(object, "exposed_communication_share", summary.exposed_communication_share);
+  if (summary.rounds) object["rounds"] = *summary.rounds;
+  add_if(object, "consensus_distance", summary.consensus_distance);
+  add_if(object, "measured_step_seconds", summary.measured_step_seconds);
   return object;
 }
 

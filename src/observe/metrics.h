@@ -24,13 +24,26 @@ struct StepMetrics {
   double lr = 0;
   double grad_norm = 0;  // before clipping
   std::optional<double> eval_loss{}, eval_accuracy{};
+
+  // In a swarm, where the times above are those of the slowest peer.
+  struct Together {
+    double compute_seconds = 0;   // mean over peers
+    double wait_seconds = 0;      // for others; mean over peers
+    std::int64_t bytes_sent = 0;  // in this step by all peers, evaluations and checkpoints apart
+    std::int64_t bytes_received = 0;
+  };
+  std::optional<Together> together{};
+  std::optional<double> consensus_distance{};  // of the copies, at evaluations
 };
 
 // What a peer reports when a run ends.
 struct PeerSummary {
   std::string name;
   Bytes peak_memory_bytes = 0;
-  double busy_share = 0;  // of the wall time, spent computing
+  double busy_share = 0;              // of the wall time, spent computing
+  std::optional<double> eval_loss{};  // of its own copy, if that is not the others'
+  std::optional<std::int64_t> bytes_sent{};
+  std::optional<double> wait_seconds{};  // for others
 };
 
 // How a run ended: summary.json.
@@ -48,6 +61,13 @@ struct Summary {
   Bytes peak_memory_bytes = 0;  // of the largest peer
   std::int64_t parameters = 0;
   std::vector<PeerSummary> peers{};
+
+  // In a swarm.
+  std::optional<std::int64_t> bytes_sent{};             // by all peers, evaluations and checkpoints apart
+  std::optional<double> exposed_communication_share{};  // of the peers' time, spent waiting for others
+  std::optional<std::int64_t> rounds{};
+  std::optional<double> consensus_distance{};  // of the copies before they were made one at the end
+  std::optional<double> measured_step_seconds{};
 };
 
 // One member per field, under the field's name, in the order above. Optional fields without a value are left out;

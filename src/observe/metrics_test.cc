@@ -28,6 +28,19 @@ TEST(StepMetrics, HasEvaluationsOnlyWhereTheyTookPlace) {
   EXPECT_EQ(to_json(metrics)["eval_accuracy"], 0.5);
 }
 
+TEST(StepMetrics, SaysInASwarmWhatItCostToBeTogether) {
+  StepMetrics metrics;
+  EXPECT_FALSE(to_json(metrics).contains("bytes_sent"));
+  metrics.together = {.compute_seconds = 0.5, .wait_seconds = 0.25, .bytes_sent = 100, .bytes_received = 99};
+  metrics.consensus_distance = 0.125;
+  const auto object = to_json(metrics);
+  EXPECT_EQ(object["compute_seconds"], 0.5);
+  EXPECT_EQ(object["wait_seconds"], 0.25);
+  EXPECT_EQ(object["bytes_sent"], 100);
+  EXPECT_EQ(object["bytes_received"], 99);
+  EXPECT_EQ(object["consensus_distance"], 0.125);
+}
+
 TEST(StepMetrics, NumbersSurviveTheFile) {
   StepMetrics metrics;
   for (const double number : {0.1 + 0.2, 1.0 / 3, 5e-324, 1.7976931348623157e308}) {
@@ -58,6 +71,22 @@ TEST(Summary, IsWrittenUnderItsFieldNames) {
             R"({"final_loss":1.25,"eval_loss":1.5,"steps":300,"samples":0,"tokens":0,"tokens_per_second":0.0,)"
             R"("samples_per_second":0.0,"wall_seconds":0.0,"peak_memory_bytes":0,"parameters":7,)"
             R"("peers":[{"name":"a","peak_memory_bytes":1024,"busy_share":0.75}]})");
+}
+
+TEST(Summary, OfASwarmSaysWhatItCostToBeTogether) {
+  Summary summary;
+  summary.peers = {{.name = "a", .eval_loss = 2.5, .bytes_sent = 70, .wait_seconds = 0.5}};
+  summary.bytes_sent = 70;
+  summary.exposed_communication_share = 0.25;
+  summary.rounds = 3;
+  summary.measured_step_seconds = 0.125;
+  const auto object = to_json(summary);
+  EXPECT_EQ(object["peers"][0]["eval_loss"], 2.5);
+  EXPECT_EQ(object["peers"][0]["bytes_sent"], 70);
+  EXPECT_EQ(object["bytes_sent"], 70);
+  EXPECT_EQ(object["exposed_communication_share"], 0.25);
+  EXPECT_EQ(object["rounds"], 3);
+  EXPECT_EQ(object["measured_step_seconds"], 0.125);
 }
 
 TEST(Sinks, PassEverythingOnInOrder) {

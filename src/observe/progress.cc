@@ -72,6 +72,11 @@ void Progress::account(const StepMetrics& metrics, Time now) {
   const bool first = step_ == options_.first_step;
   loss_ = first || !std::isfinite(loss_) ? metrics.loss : kFade * loss_ + (1 - kFade) * metrics.loss;
   if (metrics.eval_loss) eval_loss_ = metrics.eval_loss;
+  if (metrics.together) {
+    recent_wait_ = kFade * recent_wait_ + metrics.together->wait_seconds;
+    recent_busy_ = kFade * recent_busy_ + metrics.together->compute_seconds;
+    recent_bytes_ = kFade * recent_bytes_ + static_cast<double>(metrics.together->bytes_sent);
+  }
 
   const std::int64_t work = options_.unit == Unit::kTokens ? metrics.tokens : metrics.samples;
   if (last_work_) {
@@ -96,6 +101,12 @@ std::vector<std::string> Progress::facts() const {
     // Whole seconds: more would pretend to know the future. A hundred years is as good as for ever.
     const auto whole = std::chrono::seconds(std::llround(std::min(seconds, 3e9)));
     if (left > 0) facts.push_back(fmt::format("ETA {}", format_duration(whole)));
+  }
+  if (recent_busy_ + recent_wait_ > 0) {
+    facts.push_back(fmt::format("waiting {:.0f}%", 100 * recent_wait_ / (recent_busy_ + recent_wait_)));
+    if (recent_seconds_ > 0) {
+      facts.push_back(fmt::format("{}/s sent", format_bytes(static_cast<Bytes>(recent_bytes_ / recent_seconds_))));
+    }
   }
   return facts;
 }

@@ -58,7 +58,8 @@ class Progress : public Sink {
   std::optional<double> eval_loss_;  // of the last evaluation
   // Work and time of the last steps, older ones fading out; their quotients are the speeds shown.
   double recent_work_ = 0, recent_steps_ = 0, recent_seconds_ = 0;
-  std::optional<std::int64_t> last_work_;  // none: a resumed run before its first step
+  double recent_wait_ = 0, recent_busy_ = 0, recent_bytes_ = 0;  // of a swarm
+  std::optional<std::int64_t> last_work_;                        // none: a resumed run before its first step
   Time last_step_time_;
   std::optional<Time> last_draw_;
   bool line_is_open_ = false;  // a line on the terminal has been drawn and not ended

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/signal.h"
+#include "net/relay.h"
 #include "swarm/files.h"
 #include "swarm/talk.h"
 
@@ -27,22 +28,23 @@ using net::LinkError;
 
 // A peer that was let in.
 struct Seat {
-  Seat(Clock& clock, net::Meeting m)
-      : meeting(std::move(m)),
-        talk(*meeting.link),
-        files(clock.executor(), *meeting.link, Files::End::kCoordinator),
+  Seat(Clock& clock, net::Meeting meeting)
+      : link(std::move(meeting.link)),
+        guest(meeting.other),
+        talk(*link),
+        files(clock.executor(), *link, Files::End::kCoordinator),
         patience(clock) {}
 
   // Has to do what comes next by then.
   void expect_by(Time when, const char* what) {
-    patience.set(when, [this, what] {
-      meeting.link->close(LinkError(Failure::kLate, "", fmt::format("did not {} in time", what)));
-    });
+    patience.set(when,
+                 [this, what] { link->close(LinkError(Failure::kLate, "", fmt::format("did not {} in time", what))); });
   }
 
-  const std::string& name() const { return meeting.other.name; }
+  const std::string& name() const { return guest.name; }
 
-  net::Meeting meeting;
+  std::shared_ptr<net::Link> link;
+  net::Guest guest;
   Talk talk;
   Files files;
   Alarm patience;
@@ -58,7 +60,7 @@ struct Seat {
 class Coordinator::Core : public std::enable_shared_from_this<Core> {
  public:
   Core(Clock& clock, net::Host& host, CoordinatorOptions options, Watcher& watcher)
-      : clock_(clock), host_(host), options_(std::move(options)), watcher_(watcher) {}
+      : clock_(clock), host_(host), options_(std::move(options)), watcher_(watcher), relay_(clock, {}) {}
 
   void start() { boost::asio::co_spawn(clock_.executor(), admit(shared_from_this()), boost::asio::detached); }
 
@@ -74,7 +76,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       co_await std::move(wait);
       if (self->deadline_ <= self->clock_.now()) self->late();
     }
-    for (const auto& seat : self->seats_) seat->meeting.link->close();
+    for (const auto& seat : self->seats_) seat->link->close();
     self->closed_ = true;
     if (self->broken_) std::rethrow_exception(self->broken_);
     if (self->failure_) throw Error("{}", *self->failure_);
@@ -91,7 +93,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   // Nobody is to call back into what has gone.
   void abandon() {
     closed_ = true;
-    for (const auto& seat : seats_) seat->meeting.link->close();
+    for (const auto& seat : seats_) seat->link->close();
   }
 
  private:
@@ -149,7 +151,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       why = error.text();
     } catch (const wire::WireError& error) {
       why = error.what();
-      seat->meeting.link->close(LinkError(Failure::kProtocol, "", error.what()));
+      seat->link->close(LinkError(Failure::kProtocol, "", error.what()));
     } catch (const std::exception&) {  // whoever watches could not go on
       self->broken_ = std::current_exception();
     }
@@ -162,7 +164,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   [[noreturn]] void refuse(Seat& seat, const std::string& why) {
     watcher_.refused(seat.name(), why);
     const LinkError reason(Failure::kRefused, "", why);
-    seat.meeting.link->close(reason);
+    seat.link->close(reason);
     throw LinkError(reason);
   }
 
@@ -182,6 +184,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   void seat_down(const std::shared_ptr<Seat>& seat) {
     seats_.push_back(seat);
     watcher_.joined(seat->name());
+    relay_.serve(seat->link, seat->guest);
     wire::Assignment assignment{.settings = options_.settings};
     for (const OfferedFile& file : options_.data_files) assignment.data.push_back(file.facts);
     for (const OfferedFile& file : options_.checkpoint) assignment.checkpoint.push_back(file.facts);
@@ -213,7 +216,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
                               .weight = 1,
                               .host = seat->introduction->host});
       // What it has proved, not what it says.
-      plan_->peers.back().contact.fingerprint = seat->meeting.other.key.bytes();
+      plan_->peers.back().contact.fingerprint = seat->guest.key.bytes();
     }
     watcher_.planned(*plan_);
     deadline_ = clock_.now() + options_.links;
@@ -292,7 +295,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       }
     } catch (const LinkError&) {
       seat->unfetched.clear();  // it is gone, or breaks the rules
-      if (!seat->gone) seat->meeting.link->close(LinkError(Failure::kProtocol, "", "did not give what it had saved"));
+      if (!seat->gone) seat->link->close(LinkError(Failure::kProtocol, "", "did not give what it had saved"));
     } catch (const std::exception&) {  // the disk is full
       self->broken_ = std::current_exception();
       seat->unfetched.clear();
@@ -355,7 +358,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       if (seat->ended || seat->gone || (!farewell && seat->linked)) continue;
       seat->gone = true;
       const std::string why = farewell ? "did not end in time" : "could not link up with the others in time";
-      seat->meeting.link->close(LinkError(Failure::kLate, "", why));
+      seat->link->close(LinkError(Failure::kLate, "", why));
       if (!farewell) fail(seat->name(), why);
     }
     changed_.notify();
@@ -365,6 +368,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   net::Host& host_;
   CoordinatorOptions options_;
   Watcher& watcher_;
+  net::Relay relay_;                          // for peers that cannot dial each other
   std::vector<std::shared_ptr<Seat>> seats_;  // in the order of ranks, once there is a plan
   std::optional<wire::Plan> plan_;
   std::optional<std::string> failure_;

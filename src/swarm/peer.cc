@@ -29,7 +29,9 @@ std::size_t rank_of(const wire::Plan& plan, const net::Fingerprint& key) {
 // The links to all other peers of a plan. Of two peers the one of lower rank connects.
 class Links {
  public:
-  Links(Clock& clock, net::Host& host, const PeerOptions& options, const wire::Plan& plan)
+  // Peers that cannot dial each other talk through the coordinator.
+  Links(Clock& clock, net::Host& host, const PeerOptions& options, const wire::Plan& plan,
+        std::shared_ptr<net::Link> coordinator)
       : clock_(clock),
         host_(host),
         plan_(plan),
@@ -37,6 +39,7 @@ class Links {
         connector_(clock, host, options.addresses, [this](const net::Guest& guest) { check(guest); }),
         meetings_(plan.peers.size()),
         alarm_(clock) {
+    connector_.use_relay(std::move(coordinator));
     if (rank_ == plan.peers.size()) throw wire::WireError("a plan without this peer");
     alarm_.set(clock.now() + options.links, [&host] { host.close(); });
   }
@@ -110,10 +113,14 @@ class Links {
 
 // What a peer's life has in common with the loop that listens to the coordinator.
 struct Life {
-  Life(Executor executor, net::Meeting m)
-      : coordinator(std::move(m)), talk(*coordinator.link), files(executor, *coordinator.link, Files::End::kPeer) {}
+  Life(Executor executor, net::Meeting meeting)
+      : link(std::move(meeting.link)),
+        coordinator(meeting.other.name),
+        talk(*link),
+        files(executor, *link, Files::End::kPeer) {}
 
-  net::Meeting coordinator;
+  std::shared_ptr<net::Link> link;  // to the coordinator
+  std::string coordinator;          // its name
   Talk talk;
   Files files;
   bool over = false;                          // the work has ended
@@ -143,12 +150,12 @@ Task<> listen(std::shared_ptr<Life> life, Work* work) {
     } catch (const LinkError& error) {
       end = error;
     } catch (const wire::WireError& error) {
-      end = LinkError(Failure::kProtocol, life->coordinator.other.name, error.what());
+      end = LinkError(Failure::kProtocol, life->coordinator, error.what());
     }
   }
   if (life->over) co_return;
   life->coordinator_lost = *end;
-  work->end_at(work->halt());
+  work->abandon();
 }
 
 }  // namespace
@@ -179,7 +186,7 @@ Task<> take_part(Clock& clock, net::Host& host, PeerOptions options, Work& work)
   if (!failure) {
     auto planning = talk.hear();
     plan = expect<wire::Plan>(co_await std::move(planning));
-    links.emplace(clock, host, options, plan);
+    links.emplace(clock, host, options, plan, life->link);
     try {
       auto connecting = links->connect();
       co_await std::move(connecting);
@@ -213,7 +220,7 @@ Task<> take_part(Clock& clock, net::Host& host, PeerOptions options, Work& work)
     // The others learn who is to blame before they miss this one.
     if (links) links->close(LinkError(Failure::kCancelled, failed.culprit, failed.text));
   }
-  auto leaving = life->coordinator.link->ended();
+  auto leaving = life->link->ended();
   co_await std::move(leaving);
   if (life->coordinator_lost) throw LinkError(*life->coordinator_lost);
   if (failure) std::rethrow_exception(failure);

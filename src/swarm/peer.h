@@ -42,6 +42,9 @@ class Work {
 
   // The coordinator has the checkpoint that was reported as saved.
   virtual void kept(std::uint64_t step) = 0;
+
+  // The coordinator is lost: ends after the step that is under way, and expects nothing from it any more.
+  virtual void abandon() = 0;
 };
 
 struct PeerOptions {

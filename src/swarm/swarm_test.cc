@@ -93,6 +93,11 @@ class ModelledWork : public Work {
     changed_.notify();
   }
 
+  void abandon() override {
+    end_at(halt());
+    kept(0);
+  }
+
   std::string data = "data", cannot{}, settings{};
   std::filesystem::path folder{}, checkpoint{};  // where fetched files go; what it saves at the end
   std::size_t rank = 0;
@@ -168,7 +173,8 @@ struct SwarmTest : ::testing::Test {
   };
 
   // A peer that joins after a while.
-  Task<> join(std::string name, Duration after, std::uint64_t steps, std::function<void(ModelledWork&)> change = {}) {
+  Task<> join(std::string name, Duration after, std::uint64_t steps, std::function<void(ModelledWork&)> change = {},
+              bool dialable = true) {
     co_await world_.clock().sleep_for(after);
     Joined& peer = peers_[name];
     peer.work = std::make_unique<ModelledWork>(world_.clock(), steps);
@@ -182,7 +188,9 @@ struct SwarmTest : ::testing::Test {
     net::Host& host = *hosts_.back();
     host.listen(host_name, [](const net::Guest&) {});
     try {
-      auto living = take_part(world_.clock(), host, {.ticket = ticket_, .addresses = {host_name}}, *peer.work);
+      std::vector<std::string> addresses;
+      if (dialable) addresses.push_back(host_name);
+      auto living = take_part(world_.clock(), host, {.ticket = ticket_, .addresses = addresses}, *peer.work);
       co_await std::move(living);
     } catch (const Error& error) {
       peer.failure = error.what();
@@ -242,6 +250,15 @@ TEST_F(SwarmTest, PeersJoinTrainAndEndTogether) {
   EXPECT_EQ(peers_["attic"].work->rank, 0u);
   EXPECT_EQ(peers_["cellar"].work->rank, 2u);
   EXPECT_EQ(witness_.who_ended.size(), 3u);
+}
+
+TEST_F(SwarmTest, PeersThatNobodyCanDialTrainThroughTheCoordinator) {
+  coordinate(3);
+  EXPECT_EQ(run(all(join("a", 1ms, 20, {}, false), join("b", 2ms, 20, {}, false), join("c", 3ms, 20))), "");
+  for (const auto& [name, peer] : peers_) {
+    EXPECT_FALSE(peer.failure) << name << ": " << *peer.failure;
+    EXPECT_EQ(peer.work->steps_done, 20u);
+  }
 }
 
 TEST_F(SwarmTest, APeerAloneIsASwarmToo) {

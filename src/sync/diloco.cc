@@ -54,8 +54,8 @@ void Diloco::apply(Range range, std::span<const float> mean, std::span<float> pa
 std::vector<Method::NamedState> Diloco::state() {
   auto state = LocalRounds::state();
   for (const NamedState& of_warm_up : warm_up_.state()) state.push_back(of_warm_up);
-  state.push_back({"anchor", anchor_});
-  state.push_back({"outer_momentum", momentum_});
+  state.push_back({"anchor", anchor_, true});
+  state.push_back({"outer_momentum", momentum_, true});
   return state;
 }
 

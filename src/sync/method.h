@@ -61,6 +61,7 @@ class Method {
   struct NamedState {
     std::string name;
     std::span<float> values;
+    bool common = false;  // equal on all peers
   };
   virtual std::vector<NamedState> state() { return {}; }
 

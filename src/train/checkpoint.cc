@@ -18,6 +18,7 @@ using nlohmann::json;
 constexpr int kFormat = 2;
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
+constexpr const char* kMethodFile = "sync.safetensors";
 constexpr const char* kIndexFile = "index.json";
 constexpr const char* kIndexDigest = "sha256";  // of the index without this entry
 constexpr std::string_view kPrefix = "step-";
@@ -88,7 +89,8 @@ std::vector<NamedTensor> model_tensors(const ParameterStore& store) {
   return tensors;
 }
 
-void write_files(const fs::path& folder, const CheckpointInfo& info, ParameterStore& store, Optimizer& optimizer) {
+void write_files(const fs::path& folder, const CheckpointInfo& info, ParameterStore& store, Optimizer& optimizer,
+                 std::span<const NamedTensor> method_state) {
   write_safetensors(folder / kModelFile, model_tensors(store), {{"format", "pt"}});
   std::vector<NamedTensor> state;
   for (const Optimizer::NamedState& s : optimizer.state()) state.push_back({s.name, s.values});
@@ -96,34 +98,55 @@ void write_files(const fs::path& folder, const CheckpointInfo& info, ParameterSt
   json index = to_json(info);
   index["files"] = {{kModelFile, file_facts(folder / kModelFile)},
                     {kOptimizerFile, file_facts(folder / kOptimizerFile)}};
+  if (!method_state.empty()) {
+    write_safetensors(folder / kMethodFile, method_state);
+    index["files"][kMethodFile] = file_facts(folder / kMethodFile);
+  }
   index[kIndexDigest] = index_digest(index);
   FileWriter file(folder / kIndexFile);
   file.write(index.dump(2) + "\n");
   file.finish();
-  sync(folder);
+  make_durable(folder);
+}
+
+fs::path folder_of(const fs::path& checkpoints, std::int64_t step) {
+  return checkpoints / fmt::format("{}{}", kPrefix, step);
+}
+
+// Gives a whole folder its name, and lets the oldest go.
+void put_in_place(const fs::path& checkpoints, const fs::path& folder, std::int64_t step, std::int64_t keep) {
+  const fs::path final_name = folder_of(checkpoints, step);
+  fs::remove_all(final_name);  // the same step, saved before a resume
+  fs::rename(folder, final_name);
+  make_durable(checkpoints);
+  const auto all = all_checkpoints(checkpoints);
+  const auto surplus = static_cast<std::int64_t>(all.size()) - std::max<std::int64_t>(1, keep);
+  for (std::int64_t i = 0; i < surplus; ++i) fs::remove_all(all[static_cast<std::size_t>(i)].second);
 }
 
 }  // namespace
 
 void save_checkpoint(const fs::path& checkpoints, const CheckpointInfo& info, ParameterStore& store,
-                     Optimizer& optimizer, std::int64_t keep) try {
-  const fs::path final_name = checkpoints / fmt::format("{}{}", kPrefix, info.position.step);
-  fs::path temporary = final_name;
+                     Optimizer& optimizer, std::int64_t keep, std::span<const NamedTensor> method_state) try {
+  fs::path temporary = folder_of(checkpoints, info.position.step);
   temporary += kTemporarySuffix;
   remove_temporaries(checkpoints);
   fs::create_directories(temporary);
   try {
-    write_files(temporary, info, store, optimizer);
+    write_files(temporary, info, store, optimizer, method_state);
   } catch (const std::exception&) {
     remove_temporaries(checkpoints);
     throw;
   }
-  fs::remove_all(final_name);  // the same step, saved before a resume
-  fs::rename(temporary, final_name);
-  sync(checkpoints);
-  const auto all = all_checkpoints(checkpoints);
-  const auto surplus = static_cast<std::int64_t>(all.size()) - std::max<std::int64_t>(1, keep);
-  for (std::int64_t i = 0; i < surplus; ++i) fs::remove_all(all[static_cast<std::size_t>(i)].second);
+  put_in_place(checkpoints, temporary, info.position.step, keep);
+} catch (const fs::filesystem_error& e) {
+  throw InputError("{}: cannot save a checkpoint: {}", e.path1().string(), e.code().message());
+}
+
+void take_checkpoint(const fs::path& checkpoints, const fs::path& folder, std::int64_t keep) try {
+  verify_checkpoint(folder);
+  fs::create_directories(checkpoints);
+  put_in_place(checkpoints, folder, read_checkpoint_info(folder).position.step, keep);
 } catch (const fs::filesystem_error& e) {
   throw InputError("{}: cannot save a checkpoint: {}", e.path1().string(), e.code().message());
 }
@@ -158,7 +181,8 @@ CheckpointInfo read_checkpoint_info(const fs::path& checkpoint) {
 
 void verify_checkpoint(const fs::path& checkpoint) try {
   const json index = read_index(checkpoint);
-  for (const char* name : {kModelFile, kOptimizerFile}) {
+  for (const char* name : {kModelFile, kOptimizerFile, kMethodFile}) {
+    if (name == kMethodFile && !index.at("files").contains(name)) continue;
     const fs::path path = checkpoint / name;
     if (file_facts(path) != index.at("files").at(name)) {
       throw InputError("{}: the checkpoint is damaged; delete {} if there is an older one (train.keep_checkpoints)",
@@ -180,6 +204,39 @@ void load_checkpoint(const CheckpointInfo& info, ParameterStore& store, Optimize
   const SafetensorsFile state(info.path / kOptimizerFile);
   for (const Optimizer::NamedState& s : optimizer->state()) state.read_into(s.name, s.values);
   optimizer->set_steps(info.optimizer_steps);
+}
+
+void load_method_state(const CheckpointInfo& info, std::span<const NamedTensor> method_state) {
+  const fs::path path = info.path / kMethodFile;
+  if (method_state.empty() || !fs::exists(path)) return;
+  const SafetensorsFile state(path);
+  for (const NamedTensor& s : method_state) state.read_into(s.name, s.tensor);
+}
+
+std::map<std::string, std::string> identity(const config::Settings& settings) {
+  const nlohmann::ordered_json all = config::to_json(settings);
+  std::map<std::string, std::string> result;
+  for (const auto& [key, value] : all["model"].items()) result["model." + key] = value.dump();
+  for (const char* key : {"optimizer", "seed", "accumulate"}) {
+    result[std::string("train.") + key] = all["train"][key].dump();
+  }
+  return result;
+}
+
+void check_identity(const CheckpointInfo& info, const config::Settings& settings, const std::string& data_fingerprint) {
+  for (const auto& [key, value] : identity(settings)) {
+    const auto made_with = info.made_with.find(key);
+    if (made_with == info.made_with.end() || made_with->second != value) {
+      throw InputError("{}: was made with another value of {} than {}", info.path.string(), key, value);
+    }
+  }
+  if (info.position.step > settings.train.steps) {
+    throw InputError("train.steps is {}, but {} is further already", settings.train.steps, info.path.string());
+  }
+  if (info.data != data_fingerprint) {
+    throw InputError("{}: was made with other data than data.source = \"{}\" holds now", info.path.string(),
+                     settings.data.source);
+  }
 }
 
 fs::path model_file(const fs::path& checkpoint) { return checkpoint / kModelFile; }

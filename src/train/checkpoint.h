@@ -4,11 +4,14 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "config/settings.h"
 #include "tensor/optimizer.h"
 #include "tensor/parameters.h"
+#include "tensor/safetensors.h"
 
 namespace rookery::train {
 
@@ -24,8 +27,9 @@ struct Position {
 };
 
 // A checkpoint is the folder checkpoints/step-N: model.safetensors (parameters and buffers, by name),
-// optimizer.safetensors (flat state) and index.json (position, settings, and the SHA-256 of everything, itself
-// included). It gets its name only when all of it is on the disk, so a folder with that name is whole.
+// optimizer.safetensors (flat state), in swarms with such a method sync.safetensors (what it keeps), and index.json
+// (position, settings, and the SHA-256 of everything, itself included). It gets its name only when all of it is on the
+// disk, so a folder with that name is whole.
 
 struct CheckpointInfo {
   std::filesystem::path path;
@@ -39,7 +43,11 @@ struct CheckpointInfo {
 // Saves the state after `position`, then removes all but the newest `keep` checkpoints. On any failure (a full disk)
 // throws InputError; earlier checkpoints are then untouched and nothing half-written is left.
 void save_checkpoint(const std::filesystem::path& checkpoints, const CheckpointInfo& info, ParameterStore& store,
-                     Optimizer& optimizer, std::int64_t keep);
+                     Optimizer& optimizer, std::int64_t keep, std::span<const NamedTensor> method_state = {});
+
+// Makes a folder that was written elsewhere a checkpoint of its own, whole; the same in all else. Throws InputError if
+// it is damaged.
+void take_checkpoint(const std::filesystem::path& checkpoints, const std::filesystem::path& folder, std::int64_t keep);
 
 // The newest checkpoint's folder, if there is any.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& checkpoints);
@@ -54,6 +62,16 @@ void verify_checkpoint(const std::filesystem::path& checkpoint);
 // file has tensors that the store lacks.
 void load_checkpoint(const CheckpointInfo& info, ParameterStore& store, Optimizer* optimizer);
 
+// Restores what a method keeps, where the checkpoint has it.
+void load_method_state(const CheckpointInfo& info, std::span<const NamedTensor> method_state);
+
 std::filesystem::path model_file(const std::filesystem::path& checkpoint);
+
+// What a checkpoint depends on: with another value of these keys, as JSON, a run would not be the same run.
+std::map<std::string, std::string> identity(const config::Settings& settings);
+
+// Throws InputError, naming the key, if a checkpoint was made by another run than the one that settings and data
+// describe.
+void check_identity(const CheckpointInfo& info, const config::Settings& settings, const std::string& data_fingerprint);
 
 }  // namespace rookery::train

@@ -28,8 +28,11 @@ std::int64_t count_loss_terms(const at::Tensor& targets) {
   return targets.numel() - targets.eq(kIgnoredTarget).sum().item<std::int64_t>();
 }
 
-// Layers that use only what earlier ones brought begin where the next one does.
-std::vector<std::size_t> find_layer_begins(const model::Model& model) {
+double share(double part, std::int64_t whole) { return whole > 0 ? part / static_cast<double>(whole) : 0; }
+
+}  // namespace
+
+std::vector<std::size_t> layer_begins(const model::Model& model) {
   std::vector<Parameter> seen;
   std::vector<std::size_t> begins;
   std::size_t position = 0;
@@ -44,15 +47,11 @@ std::vector<std::size_t> find_layer_begins(const model::Model& model) {
   return begins;
 }
 
-double share(double part, std::int64_t whole) { return whole > 0 ? part / static_cast<double>(whole) : 0; }
-
-}  // namespace
-
 Learner::Learner(std::unique_ptr<model::Model> model, const OptimizerOptions& optimizer, at::Device device)
     : model_(std::move(model)),
       store_(model_->parameters(), model_->buffers(), device),
       optimizer_(make_optimizer(optimizer, store_)),
-      layer_begins_(find_layer_begins(*model_)),
+      layer_begins_(layer_begins(*model_)),
       device_(device) {}
 
 LossReport Learner::accumulate_gradients(const Batch& batch, std::int64_t micro_batches, std::uint64_t key,

@@ -37,9 +37,6 @@ class Learner {
   // The loss on a batch, without training.
   LossReport evaluate(const Batch& batch);
 
-  // Where each layer's own parameters begin in the flat vector.
-  const std::vector<std::size_t>& layer_begins() const { return layer_begins_; }
-
   const model::Model& model() const { return *model_; }
   ParameterStore& store() { return store_; }
   const ParameterStore& store() const { return store_; }
@@ -52,6 +49,10 @@ class Learner {
   std::vector<std::size_t> layer_begins_;
   at::Device device_;
 };
+
+// Where each layer's own parameters begin in the flat vector. Layers that use only what earlier ones brought begin
+// where the next one does.
+std::vector<std::size_t> layer_begins(const model::Model& model);
 
 // Slice `i` of `n` along the samples. Sizes differ by at most one.
 Batch slice(const Batch& batch, std::int64_t i, std::int64_t n);

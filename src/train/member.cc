@@ -36,13 +36,33 @@ Member::Member(Clock& clock, Trainee& trainee, Place place, sync::Rounds& rounds
 Place Member::place_of(const Trainee& trainee, std::size_t cluster, std::size_t clusters) {
   return {.cluster = cluster,
           .weights = std::vector<double>(clusters, 1.0),
-          .layer_begins = trainee.learner().layer_begins(),
+          .layer_begins = layer_begins(trainee.learner().model()),
           .values = static_cast<std::size_t>(trainee.learner().store().size())};
 }
 
 sync::Copy Member::copy() {
   const ParameterStore& store = trainee_.learner().store();
   return {.parameters = floats(store.values()), .gradients = floats(store.gradients())};
+}
+
+void Member::resume(std::int64_t steps_done) {
+  ROOKERY_CHECK(step_ == 0, "step_ = {}", step_);
+  step_ = steps_done;
+  for (std::int64_t i = 0; i < steps_done; ++i) {
+    gradient_steps_ += method_->move(static_cast<std::uint64_t>(i)) == sync::Move::kGradient ? 1 : 0;
+  }
+}
+
+void Member::keep_pace() {
+  if (pace_ != nullptr) pace_->keep();
+}
+
+Task<> Member::wait_for(Task<> task, Duration& waited) {
+  const Time before = clock_.now();
+  co_await std::move(task);
+  const Duration took = clock_.now() - before;
+  waited += took;
+  if (pace_ != nullptr) pace_->waited(took);
 }
 
 Task<wire::StepReport> Member::step() {
@@ -52,6 +72,7 @@ Task<wire::StepReport> Member::step() {
   wire::StepReport report{.step = step + 1, .lr = lr};
   Duration waited{};
   const Time start = clock_.now();
+  if (pace_ != nullptr) pace_->begin(step_);
   if (method_->move(step) == sync::Move::kPull) {
     method_->pull(step, learning_rate(schedule_options(t), step_) / t.lr, copy());
     report.pulled = true;
@@ -60,12 +81,13 @@ Task<wire::StepReport> Member::step() {
     const auto clusters = static_cast<std::int64_t>(place_.weights.size());
     const auto cluster = static_cast<std::int64_t>(place_.cluster);
     const std::int64_t first = (gradient_steps_ * clusters + cluster) * t.batch;
-    const auto passed = trainee_.accumulate_gradients(
-        first, step_, cluster, [&](std::size_t from) { method_->gradients_ready(step, from, copy()); });
-    const Time before = clock_.now();
-    auto averaged = method_->before_update(step, copy());
+    const auto passed = trainee_.accumulate_gradients(first, step_, cluster, [&](std::size_t from) {
+      keep_pace();
+      method_->gradients_ready(step, from, copy());
+    });
+    keep_pace();
+    auto averaged = wait_for(method_->before_update(step, copy()), waited);
     co_await std::move(averaged);
-    waited += clock_.now() - before;
     report.grad_norm = trainee_.learner().update(lr, t.clip);
     report.loss = passed.report.loss;
     report.samples = static_cast<std::uint64_t>(passed.samples);
@@ -77,13 +99,11 @@ Task<wire::StepReport> Member::step() {
     ++gradient_steps_;
   }
   ++step_;  // whatever happens now, the update is made
-  const Time before = clock_.now();
-  auto done = method_->after_step(step, copy());
+  keep_pace();
+  auto done = wait_for(method_->after_step(step, copy()), waited);
   co_await std::move(done);
-  const Time end = clock_.now();
-  waited += end - before;
   report.wait_seconds = seconds(waited);
-  report.compute_seconds = seconds(end - start - waited);
+  report.compute_seconds = seconds(clock_.now() - start - waited);
   co_return report;
 }
 
@@ -98,23 +118,26 @@ Task<> Member::average_into(std::vector<float>& values, std::vector<float>& buff
   co_await second->finish();
 }
 
+void Member::swap_in(std::vector<float>& values, std::vector<float>& buffers) {
+  std::swap_ranges(values.begin(), values.end(), copy().parameters.begin());
+  std::swap_ranges(buffers.begin(), buffers.end(), floats(trainee_.learner().store().buffers()).begin());
+}
+
 Task<Evaluation> Member::evaluate(data::Split split, std::uint64_t samples) {
-  const std::span<float> parameters = copy().parameters, buffers = floats(trainee_.learner().store().buffers());
   std::vector<float> mean, mean_buffers;
   auto averaged = average_into(mean, mean_buffers);
   co_await std::move(averaged);
+  const std::span<const float> parameters = copy().parameters;
   double distance = 0;
   for (std::size_t i = 0; i < mean.size(); ++i) {
     const double difference = static_cast<double>(parameters[i]) - static_cast<double>(mean[i]);
     distance += difference * difference;
   }
-  std::swap_ranges(mean.begin(), mean.end(), parameters.begin());
-  std::swap_ranges(mean_buffers.begin(), mean_buffers.end(), buffers.begin());
+  swap_in(mean, mean_buffers);
   const std::uint64_t available = std::min(samples, trainee_.data().size(split)), clusters = place_.weights.size();
   const auto report = trainee_.evaluate(split, available * place_.cluster / clusters,
                                         available * (place_.cluster + 1) / clusters, false);
-  std::swap_ranges(mean.begin(), mean.end(), parameters.begin());
-  std::swap_ranges(mean_buffers.begin(), mean_buffers.end(), buffers.begin());
+  swap_in(mean, mean_buffers);
 
   const auto terms = static_cast<double>(report->loss_terms);
   std::vector<float> numbers = {static_cast<float>(report->loss * terms), static_cast<float>(report->accuracy * terms),
@@ -128,14 +151,28 @@ Task<Evaluation> Member::evaluate(data::Split split, std::uint64_t samples) {
   co_return Evaluation{total, std::sqrt(static_cast<double>(numbers[3]) / static_cast<double>(clusters))};
 }
 
+Task<> Member::settle() { return method_->settle(copy()); }
+
 Task<> Member::agree() {
-  auto settled = method_->settle(copy());
-  co_await std::move(settled);
   std::vector<float> mean, mean_buffers;
   auto averaged = average_into(mean, mean_buffers);
   co_await std::move(averaged);
-  std::ranges::copy(mean, copy().parameters.begin());
-  std::ranges::copy(mean_buffers, floats(trainee_.learner().store().buffers()).begin());
+  swap_in(mean, mean_buffers);
+}
+
+Task<> Member::with_average(std::function<void()> use) {
+  std::vector<float> mean, mean_buffers;
+  auto averaged = average_into(mean, mean_buffers);
+  co_await std::move(averaged);
+  swap_in(mean, mean_buffers);
+  std::exception_ptr failure;
+  try {
+    use();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  swap_in(mean, mean_buffers);
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace rookery::train

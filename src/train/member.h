@@ -2,12 +2,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "base/clock.h"
 #include "sync/method.h"
 #include "sync/rounds.h"
 #include "train/make_method.h"
+#include "train/pace.h"
 #include "train/trainee.h"
 #include "wire/swarm_message.h"
 
@@ -28,8 +30,14 @@ class Member {
   static constexpr std::size_t kExactSlots = 3;
   Member(Clock& clock, Trainee& trainee, Place place, sync::Rounds& rounds, sync::Rounds& exact);
 
-  // Where the trainee is in the swarm.
+  // Where the trainee is in a swarm of equals.
   static Place place_of(const Trainee& trainee, std::size_t cluster, std::size_t clusters);
+
+  // Goes on after a checkpoint: steps that were done, and what the method had kept then. Before the first step.
+  void resume(std::int64_t steps_done);
+
+  // From now on steps take as long as the pace says. It outlives this.
+  void keep_pace(Pace& pace) { pace_ = &pace; }
 
   std::int64_t steps_done() const { return step_; }
   sync::Method& method() { return *method_; }
@@ -42,12 +50,21 @@ class Member {
   // the copy as it is.
   Task<Evaluation> evaluate(data::Split split, std::uint64_t samples);
 
-  // Ends what is under way, and makes every copy the average of all.
+  // Ends what is under way.
+  Task<> settle();
+
+  // Makes every copy the average of all. After settle().
   Task<> agree();
+
+  // Shows the average of all copies, for as long as `use` runs, and leaves the copy as it is. On all peers.
+  Task<> with_average(std::function<void()> use);
 
  private:
   sync::Copy copy();
+  void keep_pace();
+  Task<> wait_for(Task<> task, Duration& waited);
   Task<> average_into(std::vector<float>& values, std::vector<float>& buffers);
+  void swap_in(std::vector<float>& values, std::vector<float>& buffers);
 
   Clock& clock_;
   Trainee& trainee_;
@@ -56,6 +73,7 @@ class Member {
   std::unique_ptr<sync::Method> method_;
   std::int64_t step_ = 0;
   std::int64_t gradient_steps_ = 0;
+  Pace* pace_ = nullptr;
 };
 
 }  // namespace rookery::train

@@ -54,6 +54,8 @@ class Swarm {
           auto evaluating = member.evaluate(Split::kEval, trainee.evaluated_samples());
           const Evaluation evaluation = co_await std::move(evaluating);
           evaluations.push_back(evaluation);
+          auto settled = member.settle();
+          co_await std::move(settled);
           auto agreed = member.agree();
           co_await std::move(agreed);
           rounds_done = member.method().rounds();

@@ -28,28 +28,10 @@ double rate(std::int64_t amount, double seconds) { return seconds > 0 ? static_c
 
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
-void check(const config::Settings& settings) {
-  if (settings.swarm.peers > 1) {
-    throw InputError("swarm.peers is {}, but this version trains with one peer; set swarm.peers = 1",
-                     settings.swarm.peers);
-  }
-}
-
-// What a checkpoint depends on: with another value the run would not be the same run.
-std::map<std::string, std::string> identity(const config::Settings& settings) {
-  const nlohmann::ordered_json all = config::to_json(settings);
-  std::map<std::string, std::string> result;
-  for (const auto& [key, value] : all["model"].items()) result["model." + key] = value.dump();
-  for (const char* key : {"optimizer", "seed", "accumulate"}) {
-    result[std::string("train.") + key] = all["train"][key].dump();
-  }
-  return result;
-}
-
 }  // namespace
 
 Run::Run(config::Settings settings, RunDirectory directory, bool resume)
-    : trainee_((check(settings), std::move(settings))), directory_(std::move(directory)) {
+    : trainee_(std::move(settings)), directory_(std::move(directory)) {
   const auto checkpoint = resume ? newest_checkpoint(directory_.checkpoints()) : std::nullopt;
   if (checkpoint) {
     restore(*checkpoint);
@@ -70,19 +52,7 @@ Run::Run(config::Settings settings, RunDirectory directory, bool resume)
 void Run::restore(const std::filesystem::path& checkpoint) {
   verify_checkpoint(checkpoint);
   const CheckpointInfo info = read_checkpoint_info(checkpoint);
-  for (const auto& [key, value] : identity(settings())) {
-    const auto made_with = info.made_with.find(key);
-    if (made_with == info.made_with.end() || made_with->second != value) {
-      throw InputError("{}: was made with another value of {} than {}", checkpoint.string(), key, value);
-    }
-  }
-  if (info.position.step > settings().train.steps) {
-    throw InputError("train.steps is {}, but {} is further already", settings().train.steps, checkpoint.string());
-  }
-  if (info.data != trainee_.data_fingerprint()) {
-    throw InputError("{}: was made with other data than data.source = \"{}\" holds now", checkpoint.string(),
-                     settings().data.source);
-  }
+  check_identity(info, settings(), trainee_.data_fingerprint());
   load_checkpoint(info, trainee_.learner().store(), &trainee_.learner().optimizer());
   position_ = info.position;
   saved_step_ = position_.step;
@@ -152,7 +122,7 @@ std::optional<LossReport> Run::evaluate(Split split, std::uint64_t samples, cons
 }
 
 void Run::save() {
-  sync(directory_.metrics());  // a checkpoint must not outlive the lines before it
+  make_durable(directory_.metrics());  // a checkpoint must not outlive the lines before it
   const CheckpointInfo info{.path = {},
                             .position = position_,
                             .optimizer_steps = trainee_.learner().optimizer().steps(),

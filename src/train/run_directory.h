@@ -14,6 +14,8 @@ class RunDirectory {
   std::filesystem::path settings() const { return root_ / "run.toml"; }
   std::filesystem::path metrics() const { return root_ / "metrics.jsonl"; }
   std::filesystem::path summary() const { return root_ / "summary.json"; }
+  std::filesystem::path events() const { return root_ / "events.jsonl"; }
+  std::filesystem::path peers() const { return root_ / "peers"; }
   std::filesystem::path log() const { return root_ / "log.txt"; }
   std::filesystem::path tensorboard() const { return root_ / "tensorboard"; }
   std::filesystem::path checkpoints() const { return root_ / "checkpoints"; }

@@ -1,7 +1,6 @@
 #include "train/trainee.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <vector>
 
 #include "base/random.h"
@@ -21,44 +20,16 @@ std::uint64_t dropout_key(std::int64_t seed, std::int64_t step, std::int64_t clu
   return std::uint64_t{bits[0]} << 32 | bits[1];
 }
 
-// A path in the settings, so that it can be found from elsewhere too.
-std::string absolute(const std::string& path) {
-  return std::filesystem::exists(path) ? std::filesystem::absolute(path).lexically_normal().string() : path;
-}
-
-config::Data with_absolute_paths(config::Data data) {
-  const std::string prefix = "sentencepiece:";
-  if (!data::is_built_in(data.source)) data.source = absolute(data.source);
-  if (data.tokenizer.starts_with(prefix)) data.tokenizer = prefix + absolute(data.tokenizer.substr(prefix.size()));
-  return data;
-}
-
-config::Model with_sizes(config::Model model, const model::ModelOptions& o) {
-  model.layers = o.layers;
-  model.width = o.width;
-  model.heads = o.heads;
-  model.hidden = o.hidden;
-  model.context = o.context;
-  model.vocabulary = o.vocabulary;
-  model.classes = o.classes;
-  model.channels = o.channels;
-  model.image_size = o.image_size;
-  model.stem = o.stem;
-  return model;
-}
-
 }  // namespace
 
-Trainee::Trainee(config::Settings settings)
-    : settings_(std::move(settings)),
-      data_(open_data(settings_)),
-      data_fingerprint_(data_->fingerprint()),
+Trainee::Trainee(config::Settings settings) : Trainee(make_blueprint(std::move(settings))) {}
+
+Trainee::Trainee(Blueprint blueprint)
+    : settings_(std::move(blueprint.settings)),
+      data_(std::move(blueprint.data)),
+      data_fingerprint_(std::move(blueprint.data_fingerprint)),
       sampler_(static_cast<std::uint64_t>(settings_.train.seed), data_->size(Split::kTrain)),
-      learner_(model::build_model(fitted_model(settings_, data_->info())), optimizer_options(settings_.train),
-               device_of(settings_.train)) {
-  settings_.model = with_sizes(settings_.model, fitted_model(settings_, data_->info()));
-  settings_.data = with_absolute_paths(settings_.data);
-}
+      learner_(std::move(blueprint.model), optimizer_options(settings_.train), device_of(settings_.train)) {}
 
 Trainee::Passed Trainee::accumulate_gradients(std::int64_t first, std::int64_t step, std::int64_t cluster,
                                               const Learner::Ready& ready) {

@@ -8,6 +8,7 @@
 #include "config/settings.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
+#include "train/blueprint.h"
 #include "train/learner.h"
 
 namespace rookery::train {
@@ -19,6 +20,7 @@ class Trainee {
   // Opens the data and builds the model. Throws InputError if either is not what the settings say, or they do not fit
   // together. The parameters are not set yet.
   explicit Trainee(config::Settings settings);
+  explicit Trainee(Blueprint blueprint);
 
   // The settings with all sizes filled in, and with absolute paths.
   const config::Settings& settings() const { return settings_; }

@@ -146,4 +146,18 @@ std::string join_host_port(const std::string& host, unsigned port) {
   return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
 }
 
+std::vector<std::string> dialable_addresses(const std::string& listening, std::size_t most) {
+  const HostPort parts = parse_host_port(listening);
+  if (parts.host != "0.0.0.0" && parts.host != "::") return {listening};
+  std::vector<std::string> addresses;
+  for (const std::string& own : local_addresses()) {
+    const bool fits = parts.host == "::" || own.find(':') == std::string::npos;
+    if (!addresses.empty() && is_loopback(own)) break;  // of no use to others
+    if (fits && addresses.size() < most) {
+      addresses.push_back(join_host_port(own, static_cast<unsigned>(std::stoul(parts.port))));
+    }
+  }
+  return addresses;
+}
+
 }  // namespace rookery::net

@@ -30,6 +30,10 @@ Route route_to(const std::string& address);
 // Where others may find this computer: its addresses, those of the local network before those of this host alone.
 std::vector<std::string> local_addresses();
 
+// Where others may dial whoever listens at HOST:PORT, which may stand for all addresses of this computer; at most so
+// many.
+std::vector<std::string> dialable_addresses(const std::string& listening, std::size_t most);
+
 bool is_loopback(const std::string& address);
 bool is_private(const std::string& address);  // of a home or office network, which others cannot dial from outside
 

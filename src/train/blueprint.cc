@@ -1,0 +1,134 @@
+#include "train/blueprint.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "train/setup.h"
+
+namespace rookery::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSentencePiece = "sentencepiece:";
+constexpr std::string_view kSourceFolder = "source", kTokenizerFolder = "tokenizer";
+
+// A path in the settings, so that it can be found from elsewhere too.
+std::string absolute(const std::string& path) {
+  return fs::exists(path) ? fs::absolute(path).lexically_normal().string() : path;
+}
+
+// Where the tokenizer is, if it is a file.
+std::optional<fs::path> tokenizer_file(const config::Data& data) {
+  if (!data.tokenizer.starts_with(kSentencePiece)) return {};
+  return data.tokenizer.substr(kSentencePiece.size());
+}
+
+config::Data with_absolute_paths(config::Data data) {
+  if (!data::is_built_in(data.source)) data.source = absolute(data.source);
+  if (const auto file = tokenizer_file(data)) data.tokenizer = std::string(kSentencePiece) + absolute(file->string());
+  return data;
+}
+
+config::Model with_sizes(config::Model model, const model::ModelOptions& o) {
+  model.layers = o.layers;
+  model.width = o.width;
+  model.heads = o.heads;
+  model.hidden = o.hidden;
+  model.context = o.context;
+  model.vocabulary = o.vocabulary;
+  model.classes = o.classes;
+  model.channels = o.channels;
+  model.image_size = o.image_size;
+  model.stem = o.stem;
+  return model;
+}
+
+// Vectors as long as the parameters that each kind of optimizer keeps.
+std::int64_t optimizer_vectors(const config::Train& train) {
+  if (train.optimizer == "sgd") return train.momentum > 0 ? 1 : 0;
+  return train.optimizer.starts_with("accum") ? 3 : 2;
+}
+
+// The same of each method: anchor, outer momentum, what is on its way, what a codec lost, the average of an evaluation.
+std::int64_t method_vectors(const config::Settings& settings) {
+  if (settings.swarm.peers == 1) return 0;
+  const std::string& method = settings.sync.method;
+  const std::int64_t lost = settings.sync.codec != "none" ? 1 : 0;
+  if (method == "diloco" || method == "palsgd") return 4 + lost;
+  if (method == "local-sgd") return 2 + 2 * lost;
+  return (method == "gossip" ? 2 : 1) + lost;
+}
+
+}  // namespace
+
+Blueprint make_blueprint(config::Settings settings) {
+  Blueprint blueprint;
+  blueprint.data = open_data(settings);
+  blueprint.data_fingerprint = blueprint.data->fingerprint();
+  const model::ModelOptions options = fitted_model(settings, blueprint.data->info());
+  blueprint.model = model::build_model(options);
+  settings.model = with_sizes(settings.model, options);
+  settings.data = with_absolute_paths(settings.data);
+  blueprint.settings = std::move(settings);
+  return blueprint;
+}
+
+std::string fingerprint(const model::Model& model) {
+  std::string text = model.kind();
+  for (const auto& parameters : {model.parameters(), model.buffers()}) {
+    for (const Parameter& parameter : parameters) {
+      const ParameterSpec& spec = parameter.spec();
+      text += fmt::format("\n{} [{}] {} {} {}", spec.name, fmt::join(spec.shape, ","),
+                          static_cast<int>(spec.initializer.kind), spec.initializer.value, spec.decay);
+    }
+  }
+  return digest(std::as_bytes(std::span(text)));
+}
+
+Bytes least_memory(const Blueprint& blueprint) {
+  const std::int64_t vectors = 2 + optimizer_vectors(blueprint.settings.train) + method_vectors(blueprint.settings);
+  return blueprint.model->parameter_count() * vectors * static_cast<std::int64_t>(sizeof(float));
+}
+
+std::string describe(const Blueprint& blueprint) {
+  return fmt::format("{} with {} parameters on {}", blueprint.model->kind(),
+                     format_count(static_cast<double>(blueprint.model->parameter_count())),
+                     blueprint.data->info().description);
+}
+
+std::vector<DataFile> data_files(const config::Data& data) {
+  std::vector<DataFile> files;
+  const auto add = [&](std::string_view folder, const fs::path& root, const fs::path& path) {
+    const fs::path name = path == root ? path.filename() : path.lexically_relative(root);
+    files.push_back({fmt::format("{}/{}", folder, name.string()), path});
+  };
+  if (const auto file = tokenizer_file(data)) add(kTokenizerFolder, *file, *file);
+  if (data::is_built_in(data.source)) return files;
+  const fs::path source(data.source);
+  if (!fs::is_directory(source)) {
+    add(kSourceFolder, source, source);
+  } else {
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(source)) {
+      const bool hidden = entry.path().lexically_relative(source).string().find("/.") != std::string::npos ||
+                          entry.path().filename().string().starts_with('.');
+      if (entry.is_regular_file() && !hidden) add(kSourceFolder, source, entry.path());
+    }
+  }
+  std::ranges::sort(files, {}, &DataFile::name);
+  return files;
+}
+
+config::Data relocated(config::Data data, const fs::path& folder) {
+  if (const auto file = tokenizer_file(data)) {
+    data.tokenizer = std::string(kSentencePiece) + (folder / kTokenizerFolder / file->filename()).string();
+  }
+  if (data::is_built_in(data.source)) return data;
+  const fs::path source = folder / kSourceFolder;
+  const fs::path as_file = source / fs::path(data.source).filename();
+  data.source = fs::is_regular_file(as_file) ? as_file.string() : source.string();
+  return data;
+}
+
+}  // namespace rookery::train

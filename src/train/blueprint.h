@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/settings.h"
+#include "data/dataset.h"
+#include "model/model.h"
+
+namespace rookery::train {
+
+// What is to be trained, before any memory is taken for its parameters: what a coordinator has to know, and what a peer
+// starts from.
+struct Blueprint {
+  config::Settings settings;  // with all sizes filled in, and with absolute paths
+  std::unique_ptr<data::Dataset> data;
+  std::string data_fingerprint;
+  std::unique_ptr<model::Model> model;
+};
+
+// Opens the data and builds the model. Throws InputError if either is not what the settings say, or they do not fit
+// together.
+Blueprint make_blueprint(config::Settings settings);
+
+// Equal on two peers exactly if their parameters have the same names, shapes and beginnings.
+std::string fingerprint(const model::Model& model);
+
+// What training this takes at least: parameters, gradients, what the optimizer and the method keep. Activations come on
+// top, and depend on the batch.
+Bytes least_memory(const Blueprint& blueprint);
+
+// "gpt with 0.9 M parameters on tales, 256 tokens (bytes)"
+std::string describe(const Blueprint& blueprint);
+
+// A file of the data, by the name that others know it under: source/…, tokenizer/…
+struct DataFile {
+  std::string name;
+  std::filesystem::path path;
+};
+
+// The files that the data consists of; none if it is generated.
+std::vector<DataFile> data_files(const config::Data& data);
+
+// The same data where those files lie in a folder.
+config::Data relocated(config::Data data, const std::filesystem::path& folder);
+
+}  // namespace rookery::train

@@ -1,0 +1,86 @@
+#include "train/join.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/real_world.h"
+#include "net/tcp/route.h"
+#include "net/tcp/tcp_transport.h"
+#include "swarm/peer.h"
+#include "train/peer_work.h"
+#include "wire/handshake.h"
+
+namespace rookery::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path user_cache() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') {
+    return fs::path(cache) / "rookery";
+  }
+  const char* home = std::getenv("HOME");
+  return (home != nullptr ? fs::path(home) / ".cache" : fs::temp_directory_path()) / "rookery";
+}
+
+// The same on all peers of this computer, and on no other.
+std::string this_computer() {
+  std::string id = computer_name();
+  try {
+    id = read_file("/etc/machine-id", 1024) + id;
+  } catch (const InputError&) {
+    // Not every system has one.
+  }
+  return digest(std::as_bytes(std::span(id))).substr(0, 16);
+}
+
+// Where other peers can reach this one: from everywhere, unless the coordinator is on this computer alone.
+std::string listening_address(const wire::Ticket& ticket) {
+  const auto is_here = [](const std::string& address) {
+    const std::string host = net::parse_host_port(address).host;
+    return host == "localhost" || net::is_loopback(host);
+  };
+  const bool alone = std::ranges::all_of(ticket.addresses, is_here);
+  return net::join_host_port(alone ? "127.0.0.1" : "0.0.0.0", 0);
+}
+
+}  // namespace
+
+std::string computer_name() {
+  char name[65] = {};
+  if (::gethostname(name, sizeof name - 1) != 0) return "peer";
+  std::string text;
+  for (const char c : std::string_view(name)) text += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '-';
+  return wire::is_name(text) ? text : "peer";
+}
+
+void join(const JoinOptions& options) {
+  RealWorld world;
+  const auto transport = net::make_tcp_transport(world.clock());
+  net::HostOptions host_options{.name = options.name, .encrypt = options.encrypt};
+  host_options.shaping = options.shaping;
+  net::Host host(world.clock(), *transport, net::Identity::generate(), host_options);
+  host.listen(listening_address(options.ticket), [](const net::Guest&) {});
+
+  const fs::path cache = options.cache.empty() ? user_cache() : options.cache;
+  PeerWork work(world.clock(), {.name = options.name,
+                                .threads = options.threads,
+                                .device = options.device,
+                                .speed = options.speed,
+                                .jitter = options.jitter,
+                                .memory = options.memory,
+                                .cache = cache / "data",
+                                .show = options.show,
+                                .scratch = fs::temp_directory_path() / fmt::format("rookery-{}", ::getpid())});
+  swarm::PeerOptions peer{.ticket = options.ticket,
+                          .addresses = net::dialable_addresses(host.address(), wire::kMaxAddresses),
+                          .memory = static_cast<std::uint64_t>(options.memory),
+                          .computer = options.computer.empty() ? this_computer() : options.computer};
+  world.run(swarm::take_part(world.clock(), host, peer, work));
+  host.close();
+}
+
+}  // namespace rookery::train

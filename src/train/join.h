@@ -1,0 +1,40 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/units.h"
+#include "config/settings.h"
+#include "net/line.h"
+#include "observe/metrics.h"
+#include "wire/ticket.h"
+
+namespace rookery::train {
+
+struct JoinOptions {
+  wire::Ticket ticket{};
+  std::string name{};                   // of this peer; no two in a swarm have the same
+  Bytes memory = 0;                     // that it may use; 0: all there is
+  std::int64_t threads = 0;             // that compute; 0: as the run says
+  std::optional<std::string> device{};  // instead of the run's
+  double speed = 1;                     // share of this computer's
+  double jitter = 0;                    // of its step time, as a share
+  std::string computer{};               // equal on peers of one computer; empty: this one
+  bool encrypt = true;
+  net::LineOptions shaping{};  // of everything it sends to other peers
+  // Where its own steps are shown, made when it is known what is trained.
+  std::function<std::unique_ptr<observe::Sink>(const config::Settings&)> show{};
+  std::filesystem::path cache{};  // where data that was fetched is kept; empty: the user's
+};
+
+// Brings this computer into a swarm, until the run is over. Throws LinkError if it is refused or a peer was lost, and
+// Error if it cannot go on itself.
+void join(const JoinOptions& options);
+
+// What this computer is called, as far as a name may be.
+std::string computer_name();
+
+}  // namespace rookery::train

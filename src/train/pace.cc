@@ -1,0 +1,44 @@
+#include "train/pace.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <numbers>
+#include <thread>
+
+#include "base/random.h"
+
+namespace rookery::train {
+namespace {
+
+constexpr double kLeastFactor = 0.05;
+constexpr std::uint64_t kPace = 0x70616365;
+
+std::chrono::nanoseconds processor_time() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+}  // namespace
+
+Pace::Pace(double speed, double jitter, std::uint64_t seed, const std::string& name)
+    : speed_(std::min(speed, 1.0)), jitter_(jitter), seed_(seed), peer_(word_of(name)) {}
+
+void Pace::begin(std::int64_t step) {
+  if (!is_slowed()) return;
+  Random random({seed_, kPace, peer_, static_cast<std::uint64_t>(step)});
+  const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
+  const double z = radius * std::cos(2 * std::numbers::pi * random.uniform());  // standard normal
+  factor_ = std::max(kLeastFactor, 1 + jitter_ * z) / speed_;
+  start_ = std::chrono::steady_clock::now();
+  worked_before_ = processor_time();
+}
+
+void Pace::keep() {
+  if (!is_slowed()) return;
+  const auto worked = processor_time() - worked_before_;
+  std::this_thread::sleep_until(start_ + std::chrono::duration_cast<std::chrono::nanoseconds>(worked * factor_));
+}
+
+}  // namespace rookery::train

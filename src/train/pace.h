@@ -1,0 +1,39 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "base/clock.h"
+
+namespace rookery::train {
+
+// Makes this peer as slow as it is asked to be: a swarm of unequal computers on one. The time that work would have
+// taken is measured in processor time of the calling thread, so that peers who share a computer do not slow each other
+// down as long as there are processors enough.
+class Pace {
+ public:
+  // `speed`: share of this computer's; 1 or more: all of it. `jitter`: standard deviation of the time that a step
+  // takes, as a share, drawn from (seed, name, step).
+  Pace(double speed, double jitter, std::uint64_t seed, const std::string& name);
+
+  // A step begins.
+  void begin(std::int64_t step);
+
+  // Sleeps until as much time has passed as the work so far was to take.
+  void keep();
+
+  // Something else took this long.
+  void waited(Duration duration) { start_ += duration; }
+
+ private:
+  bool is_slowed() const { return speed_ < 1 || jitter_ > 0; }
+
+  double speed_, jitter_;
+  std::uint64_t seed_, peer_;
+  double factor_ = 1;  // of this step
+  std::chrono::steady_clock::time_point start_;
+  std::chrono::nanoseconds worked_before_{};
+};
+
+}  // namespace rookery::train

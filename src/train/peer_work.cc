@@ -1,0 +1,436 @@
+#include "train/peer_work.h"
+
+#include <map>
+
+#include <ATen/ATen.h>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "collective/codec.h"
+#include "observe/peak_memory.h"
+#include "sync/link_rounds.h"
+#include "train/checkpoint.h"
+#include "train/learner.h"
+
+namespace rookery::train {
+namespace {
+
+namespace fs = std::filesystem;
+using net::LinkError;
+
+constexpr std::uint32_t kMethodSegment = 0, kExactSegment = 1;
+constexpr std::uint64_t kMaxTestSamples = 10000;  // all of the usual image sets, and enough of a large text
+
+bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
+
+// Where everybody is, as the plan says.
+Place place_in(const wire::Plan& plan, std::size_t rank, const model::Model& model) {
+  Place place{.cluster = rank, .weights = {}, .layer_begins = layer_begins(model)};
+  place.values = static_cast<std::size_t>(model.parameter_count());
+  std::map<std::string, std::size_t> hosts;
+  for (const wire::PlannedPeer& peer : plan.peers) {
+    place.weights.push_back(peer.weight);
+    const std::string host = peer.host.empty() ? peer.contact.name : peer.host;
+    place.hosts.push_back(hosts.emplace(host, hosts.size()).first->second);
+  }
+  return place;
+}
+
+std::vector<NamedTensor> common_state(sync::Method& method) {
+  std::vector<NamedTensor> tensors;
+  for (const auto& state : method.state()) {
+    if (!state.common) continue;
+    tensors.push_back(
+        {state.name, at::from_blob(state.values.data(), {static_cast<std::int64_t>(state.values.size())})});
+  }
+  return tensors;
+}
+
+}  // namespace
+
+PeerWork::PeerWork(Clock& network, PeerWorkOptions options)
+    : network_(network),
+      options_(std::move(options)),
+      pace_(options_.speed, options_.jitter, word_of("pace"), options_.name),
+      compute_(std::make_unique<LoopThread>()) {}
+
+PeerWork::~PeerWork() {
+  // Tensors go where they were made.
+  boost::asio::post(compute_->executor(), [this] { trainee_.reset(); });
+  compute_.reset();
+  std::error_code ignored;
+  if (!options_.scratch.empty()) fs::remove_all(options_.scratch, ignored);
+}
+
+Task<wire::Ready> PeerWork::prepare(wire::Assignment assignment, swarm::Files& coordinator) {
+  coordinator_ = &coordinator;
+  config::Settings settings = config::parse(assignment.settings, "the run's settings");
+  if (options_.threads > 0) settings.train.threads = options_.threads;
+  if (options_.device) settings.train.device = *options_.device;
+  auto finding = find_data(settings.data, assignment.data);
+  settings.data = co_await std::move(finding);
+  std::optional<fs::path> checkpoint;
+  if (!assignment.checkpoint.empty()) {
+    auto fetching = fetch_all(assignment.checkpoint, options_.scratch / "resume");
+    checkpoint = co_await std::move(fetching);
+  }
+  auto building = compute_->run(build(std::move(settings), std::move(checkpoint)));
+  co_return co_await std::move(building);
+}
+
+// Where the data is on this computer: where the run says, in the cache, or in the cache once it was fetched.
+Task<config::Data> PeerWork::find_data(config::Data data, std::vector<wire::FileFacts> files) {
+  if (files.empty()) co_return data;
+  const auto is_here = [&] {
+    std::map<std::string, fs::path> here;
+    for (const DataFile& file : data_files(data)) here[file.name] = file.path;
+    for (const wire::FileFacts& file : files) {
+      const auto found = here.find(file.name);
+      if (found == here.end() || swarm::facts_of(found->second, file.name) != file) return false;
+    }
+    return here.size() == files.size();
+  };
+  try {
+    if (is_here()) co_return data;
+  } catch (const std::exception&) {
+    // It is not, or cannot be read.
+  }
+  std::string all;
+  for (const wire::FileFacts& file : files) all += fmt::format("{} {}\n", file.name, file.digest);
+  const fs::path folder = options_.cache / digest(std::as_bytes(std::span(all)));
+  auto fetching = fetch_all(std::move(files), folder);
+  co_return relocated(data, co_await std::move(fetching));
+}
+
+Task<fs::path> PeerWork::fetch_all(std::vector<wire::FileFacts> files, fs::path folder) {
+  for (const wire::FileFacts& file : files) {
+    const fs::path path = folder / file.name;
+    if (fs::exists(path) && fs::file_size(path) == file.size) continue;  // files there are whole
+    spdlog::info("fetching {} ({})", file.name, format_bytes(static_cast<Bytes>(file.size)));
+    auto fetching = coordinator_->fetch(file, path);
+    co_await std::move(fetching);
+  }
+  co_return folder;
+}
+
+Task<wire::Ready> PeerWork::build(config::Settings settings, std::optional<fs::path> checkpoint) {
+  use_threads(settings.train.threads);
+  Blueprint blueprint = make_blueprint(std::move(settings));
+  const Bytes needed = least_memory(blueprint);
+  if (options_.memory > 0 && needed > options_.memory) {
+    throw InputError("has too little memory: this model takes at least {}, but it may use {}", format_bytes(needed),
+                     format_bytes(options_.memory));
+  }
+  wire::Ready ready{.data = blueprint.data_fingerprint,
+                    .model = fingerprint(*blueprint.model),
+                    .parameters = static_cast<std::uint64_t>(blueprint.model->parameter_count()),
+                    .about = describe(blueprint)};
+  trainee_ = std::make_unique<Trainee>(std::move(blueprint));
+  if (checkpoint) {
+    verify_checkpoint(*checkpoint);
+    resumed_from_ = read_checkpoint_info(*checkpoint);
+    check_identity(*resumed_from_, trainee_->settings(), trainee_->data_fingerprint());
+    load_checkpoint(*resumed_from_, trainee_->learner().store(), &trainee_->learner().optimizer());
+    steps_done_ = resumed_from_->position.step;
+    gate_.begun = static_cast<std::uint64_t>(steps_done_);
+  } else {
+    trainee_->learner().store().initialize(static_cast<std::uint64_t>(trainee_->settings().train.seed));
+  }
+  co_return ready;
+}
+
+Task<wire::Ended> PeerWork::train(Part part, Report report) {
+  part_ = std::move(part);
+  report_ = std::move(report);
+  if (options_.show) shown_ = options_.show(trainee_->settings());
+  const Place place = place_in(part_.plan, part_.rank, trainee_->learner().model());
+  const config::Sync& sync = trainee_->settings().sync;
+  std::exception_ptr failure;
+  std::string culprit;
+  wire::Ended ended;
+  {
+    sync::LinkRounds rounds(network_, compute_->executor(), part_.rank, part_.links,
+                            {.generation = part_.plan.generation,
+                             .segment = kMethodSegment,
+                             .slots = method_slots(trainee_->settings(), place),
+                             .codec = collective::parse_codec(sync.codec)});
+    sync::LinkRounds exact(
+        network_, compute_->executor(), part_.rank, part_.links,
+        {.generation = part_.plan.generation, .segment = kExactSegment, .slots = Member::kExactSlots});
+    try {
+      auto working = compute_->run(work(rounds, exact));
+      ended = co_await std::move(working);
+    } catch (const LinkError& error) {
+      failure = std::current_exception();
+      culprit = error.peer();
+    }
+  }
+  if (failure && is_first_of_the_living(culprit)) {
+    auto saving = save_own_copy();
+    co_await std::move(saving);
+  }
+  auto waiting = wait_until_kept();
+  co_await std::move(waiting);
+  if (failure) std::rethrow_exception(failure);
+  co_return ended;
+}
+
+std::uint64_t PeerWork::halt() {
+  const std::lock_guard lock(gate_.mutex);
+  gate_.halted = true;
+  return gate_.begun;
+}
+
+void PeerWork::end_at(std::uint64_t step) {
+  {
+    const std::lock_guard lock(gate_.mutex);
+    gate_.end = std::max(step, gate_.begun);
+  }
+  boost::asio::post(compute_->executor(), [this] { gate_.changed.notify(); });
+}
+
+void PeerWork::kept(std::uint64_t step) {
+  while (!unkept_.empty() && unkept_.front().step <= step) {
+    for (const wire::FileFacts& file : unkept_.front().facts) coordinator_->withdraw(file);
+    unkept_.pop_front();
+    --unfetched_;
+  }
+  kept_.notify();
+}
+
+void PeerWork::abandon() {
+  abandoned_ = true;
+  end_at(halt());
+  kept_.notify();
+}
+
+Task<wire::Ended> PeerWork::work(sync::Rounds& rounds, sync::Rounds& exact) {
+  const config::Train& t = trainee_->settings().train;
+  const Time start = compute_->clock().now();
+  Member member(compute_->clock(), *trainee_, place_in(part_.plan, part_.rank, trainee_->learner().model()), rounds,
+                exact);
+  member.keep_pace(pace_);
+  if (resumed_from_) {
+    member.resume(steps_done_);
+    load_method_state(*resumed_from_, common_state(member.method()));
+    fs::remove_all(options_.scratch);
+  }
+  while (member.steps_done() < t.steps) {
+    auto allowed = may_begin(static_cast<std::uint64_t>(member.steps_done()) + 1);
+    if (!co_await std::move(allowed)) break;
+    auto stepping = member.step();
+    const wire::StepReport report = co_await std::move(stepping);
+    steps_done_ = member.steps_done();
+    busy_seconds_ += report.compute_seconds;
+    tell(report);
+    if (steps_done_ == t.steps) break;
+    if (t.eval_batches > 0 && due(steps_done_, t.eval_every)) {
+      auto evaluating = evaluate(member, data::Split::kEval, trainee_->evaluated_samples());
+      co_await std::move(evaluating);
+    }
+    if (due(steps_done_, t.checkpoint_every)) {
+      auto saving = save(member, false);
+      co_await std::move(saving);
+    }
+  }
+  auto finishing = finish(member);
+  co_await std::move(finishing);
+  auto saving = save(member, true);
+  co_await std::move(saving);
+  const double seconds = std::chrono::duration<double>(compute_->clock().now() - start).count();
+  wire::Ended ended{.peak_memory = static_cast<std::uint64_t>(observe::peak_memory()),
+                    .busy_share = seconds > 0 ? busy_seconds_ / seconds : 0,
+                    .rounds = member.method().rounds()};
+  if (t.eval_batches > 0) ended.entropy_floor = trainee_->data().entropy_floor(trainee_->evaluated_samples());
+  co_return ended;
+}
+
+Task<bool> PeerWork::may_begin(std::uint64_t step) {
+  for (;;) {
+    {
+      const std::lock_guard lock(gate_.mutex);
+      if (!gate_.halted || (gate_.end && step <= *gate_.end)) {
+        gate_.begun = step;
+        co_return true;
+      }
+      if (gate_.end) co_return false;
+    }
+    auto waiting = gate_.changed.wait();
+    co_await std::move(waiting);
+  }
+}
+
+// The copies become one, and what it is worth is found out.
+Task<> PeerWork::finish(Member& member) {
+  const config::Train& t = trainee_->settings().train;
+  auto settling = member.settle();
+  co_await std::move(settling);
+  if (t.eval_batches > 0 && steps_done_ == t.steps) {
+    auto evaluating = evaluate(member, data::Split::kEval, trainee_->evaluated_samples());
+    co_await std::move(evaluating);
+    auto testing = evaluate(member, data::Split::kTest, kMaxTestSamples);
+    co_await std::move(testing);
+  }
+  if (trainee_->settings().sync.method == "none") co_return;
+  auto agreeing = member.agree();
+  co_await std::move(agreeing);
+}
+
+Task<> PeerWork::evaluate(Member& member, data::Split split, std::uint64_t samples) {
+  wire::Evaluated evaluated{.step = static_cast<std::uint64_t>(steps_done_),
+                            .split = split == data::Split::kEval ? "eval" : "test"};
+  const bool alone = trainee_->settings().sync.method == "none";
+  auto before = traffic();
+  const Traffic traffic_before = co_await std::move(before);
+  auto evaluating = member.evaluate(split, samples);
+  const Evaluation evaluation = co_await std::move(evaluating);
+  evaluated.loss = evaluation.report.loss;
+  evaluated.accuracy = evaluation.report.accuracy;
+  evaluated.consensus_distance = evaluation.consensus_distance;
+  auto after = traffic();
+  const Traffic traffic_after = co_await std::move(after);
+  boost::asio::post(network_.executor(), [this, traffic_before, traffic_after] {
+    apart_.sent += traffic_after.sent - traffic_before.sent;
+    apart_.received += traffic_after.received - traffic_before.received;
+  });
+  if (alone) {
+    const auto own = trainee_->evaluate(split, 0, samples, false);
+    evaluated.own = true;
+    evaluated.loss = own->loss;
+    evaluated.accuracy = own->accuracy;
+  }
+  if (part_.rank == 0 || alone) tell(evaluated);
+}
+
+// The average of all copies, written by the first; without a method that makes them one, the first copy. While the one
+// before is still on its way there is no other, but for the last.
+Task<> PeerWork::save(Member& member, bool last) {
+  const bool writes = part_.rank == 0 && (last || unfetched_ == 0);
+  const auto write = [&] {
+    if (writes) write_checkpoint(&member, steps_done_);
+  };
+  if (trainee_->settings().sync.method == "none") {
+    write();
+    co_return;
+  }
+  auto before = traffic();
+  const Traffic traffic_before = co_await std::move(before);
+  auto saving = member.with_average(write);
+  co_await std::move(saving);
+  auto after = traffic();
+  const Traffic traffic_after = co_await std::move(after);
+  boost::asio::post(network_.executor(), [this, traffic_before, traffic_after] {
+    apart_.sent += traffic_after.sent - traffic_before.sent;
+    apart_.received += traffic_after.received - traffic_before.received;
+  });
+}
+
+void PeerWork::write_checkpoint(Member* member, std::int64_t step) {
+  const auto clusters = static_cast<std::int64_t>(part_.plan.peers.size());
+  const config::Train& t = trainee_->settings().train;
+  const CheckpointInfo info{.path = {},
+                            .position = {.step = step, .samples = step * t.batch * clusters},
+                            .optimizer_steps = trainee_->learner().optimizer().steps(),
+                            .data = trainee_->data_fingerprint(),
+                            .text = trainee_->data().tokenizer() != nullptr,
+                            .made_with = identity(trainee_->settings())};
+  const std::vector<NamedTensor> state =
+      member != nullptr ? common_state(member->method()) : std::vector<NamedTensor>{};
+  save_checkpoint(options_.scratch, info, trainee_->learner().store(), trainee_->learner().optimizer(), 1, state);
+  Saving saving{.step = static_cast<std::uint64_t>(step)};
+  for (const fs::directory_entry& entry : fs::directory_iterator(*newest_checkpoint(options_.scratch))) {
+    saving.facts.push_back(swarm::facts_of(entry.path(), entry.path().filename().string()));
+    saving.files.push_back(std::make_shared<NamelessFile>(entry.path()));
+  }
+  fs::remove_all(options_.scratch);
+  ++unfetched_;
+  boost::asio::post(network_.executor(), [this, saving] { offer(saving); });
+}
+
+Task<PeerWork::Traffic> PeerWork::traffic() {
+  const auto look = [](const PeerWork* self) -> Task<Traffic> { co_return self->traffic_now(); };
+  auto looking = boost::asio::co_spawn(network_.executor(), look(this), boost::asio::use_awaitable);
+  co_return co_await std::move(looking);
+}
+
+void PeerWork::tell(const wire::SwarmMessage& message) {
+  boost::asio::post(network_.executor(), [this, message] { pass_on(message); });
+}
+
+PeerWork::Traffic PeerWork::traffic_now() const {
+  Traffic traffic;
+  for (const net::Link* link : part_.links) {
+    if (link == nullptr) continue;
+    const net::LinkStatistics statistics = link->statistics();
+    traffic.sent += statistics.bytes_sent;
+    traffic.received += statistics.bytes_received;
+  }
+  return traffic;
+}
+
+void PeerWork::pass_on(wire::SwarmMessage message) {
+  if (auto* report = std::get_if<wire::StepReport>(&message)) {
+    const Traffic now = traffic_now();
+    report->bytes_sent = now.sent - apart_.sent;
+    report->bytes_received = now.received - apart_.received;
+    show(*report);
+  }
+  report_(message);
+}
+
+void PeerWork::show(const wire::StepReport& report) {
+  if (!shown_) return;
+  so_far_.step = static_cast<std::int64_t>(report.step);
+  if (!report.pulled) so_far_.loss = report.loss;
+  so_far_.samples += static_cast<std::int64_t>(report.samples);
+  so_far_.tokens += static_cast<std::int64_t>(report.tokens);
+  so_far_.together = {.compute_seconds = report.compute_seconds,
+                      .wait_seconds = report.wait_seconds,
+                      .bytes_sent = static_cast<std::int64_t>(report.bytes_sent - shown_bytes_)};
+  shown_bytes_ = report.bytes_sent;
+  shown_->step(so_far_);
+}
+
+void PeerWork::offer(Saving saving) {
+  for (std::size_t i = 0; i < saving.facts.size(); ++i) {
+    coordinator_->offer(saving.facts[i], saving.files[i]->path());
+  }
+  report_(wire::Saved{.step = saving.step, .files = saving.facts});
+  unkept_.push_back(std::move(saving));
+}
+
+// Of those who are left, the one with the lowest rank saves what there is.
+bool PeerWork::is_first_of_the_living(const std::string& culprit) const {
+  for (std::size_t rank = 0; rank < part_.rank; ++rank) {
+    if (part_.plan.peers[rank].contact.name != culprit && !part_.links[rank]->has_ended()) return false;
+  }
+  return true;
+}
+
+Task<> PeerWork::save_own_copy() {
+  const auto write = [](PeerWork* self) -> Task<> {
+    try {
+      self->write_checkpoint(nullptr, self->steps_done_);
+    } catch (const std::exception& error) {
+      spdlog::error("this copy could not be saved: {}", error.what());
+    }
+    co_return;
+  };
+  auto writing = compute_->run(write(this));
+  co_await std::move(writing);
+  co_await yield();  // what was posted here comes first
+}
+
+Task<> PeerWork::wait_until_kept() {
+  while (!unkept_.empty() && !abandoned_) {
+    auto waiting = kept_.wait();
+    co_await std::move(waiting);
+  }
+}
+
+}  // namespace rookery::train

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/file.h"
+#include "base/loop_thread.h"
+#include "base/signal.h"
+#include "observe/metrics.h"
+#include "swarm/peer.h"
+#include "train/checkpoint.h"
+#include "train/member.h"
+#include "train/trainee.h"
+
+namespace rookery::train {
+
+struct PeerWorkOptions {
+  std::string name;
+  std::int64_t threads = 0;             // that compute; 0: as the run says
+  std::optional<std::string> device{};  // instead of the run's
+  double speed = 1;                     // share of this computer's
+  double jitter = 0;
+  Bytes memory = 0;             // that it may use; 0: all there is
+  std::filesystem::path cache;  // where data that was fetched is kept
+  // Where its own steps are shown, made when it is known what is trained.
+  std::function<std::unique_ptr<observe::Sink>(const config::Settings&)> show{};
+  std::filesystem::path scratch;  // for checkpoints on their way; nothing stays there
+};
+
+// Training as a peer's work in a swarm: a Member on a thread of its own, and rounds over the links of the network
+// thread, where everything here is called.
+class PeerWork final : public swarm::Work {
+ public:
+  PeerWork(Clock& network, PeerWorkOptions options);
+  ~PeerWork() override;
+
+  Task<wire::Ready> prepare(wire::Assignment assignment, swarm::Files& coordinator) override;
+  Task<wire::Ended> train(Part part, Report report) override;
+  std::uint64_t halt() override;
+  void end_at(std::uint64_t step) override;
+  void kept(std::uint64_t step) override;
+  void abandon() override;
+
+ private:
+  // How far the compute thread may go; both threads look at it.
+  struct Gate {
+    std::mutex mutex;
+    std::uint64_t begun = 0;
+    bool halted = false;
+    std::optional<std::uint64_t> end;
+    Signal changed;  // on the compute thread
+  };
+
+  struct Traffic {
+    std::uint64_t sent = 0, received = 0;
+  };
+
+  // A checkpoint that the coordinator has not fetched yet.
+  struct Saving {
+    std::uint64_t step = 0;
+    std::vector<wire::FileFacts> facts{};
+    std::vector<std::shared_ptr<const NamelessFile>> files{};
+  };
+
+  Task<config::Data> find_data(config::Data data, std::vector<wire::FileFacts> files);
+  Task<std::filesystem::path> fetch_all(std::vector<wire::FileFacts> files, std::filesystem::path folder);
+
+  // On the compute thread.
+  Task<wire::Ready> build(config::Settings settings, std::optional<std::filesystem::path> checkpoint);
+  Task<wire::Ended> work(sync::Rounds& rounds, sync::Rounds& exact);
+  Task<bool> may_begin(std::uint64_t step);
+  Task<> finish(Member& member);
+  Task<> evaluate(Member& member, data::Split split, std::uint64_t samples);
+  Task<> save(Member& member, bool last);
+  void write_checkpoint(Member* member, std::int64_t step);
+  Task<Traffic> traffic();
+  void tell(const wire::SwarmMessage& message);
+
+  // On the network thread.
+  Traffic traffic_now() const;
+  void pass_on(wire::SwarmMessage message);
+  void show(const wire::StepReport& report);
+  void offer(Saving saving);
+  bool is_first_of_the_living(const std::string& culprit) const;
+  Task<> save_own_copy();
+  Task<> wait_until_kept();
+
+  Clock& network_;
+  PeerWorkOptions options_;
+  Pace pace_;
+  std::unique_ptr<LoopThread> compute_;
+
+  // Made by prepare(), and of the compute thread.
+  std::unique_ptr<Trainee> trainee_;
+  std::optional<CheckpointInfo> resumed_from_;
+  std::int64_t steps_done_ = 0;
+  double busy_seconds_ = 0;
+  std::atomic<std::size_t> unfetched_ = 0;  // checkpoints; counted by both threads
+
+  // Of the network thread.
+  swarm::Files* coordinator_ = nullptr;
+  Part part_;
+  Report report_;
+  std::unique_ptr<observe::Sink> shown_;
+  observe::StepMetrics so_far_;  // what was shown last
+  std::uint64_t shown_bytes_ = 0;
+  Traffic apart_;  // what evaluations and checkpoints took
+  std::deque<Saving> unkept_;
+  bool abandoned_ = false;
+  Signal kept_;
+
+  Gate gate_;
+};
+
+}  // namespace rookery::train

@@ -1,0 +1,263 @@
+#include "train/swarm_record.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "observe/tensorboard.h"
+
+namespace rookery::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double rate(std::int64_t amount, double seconds) { return seconds > 0 ? static_cast<double>(amount) / seconds : 0; }
+
+std::string line_of(const Json& object) {
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";  // others choose names and reasons
+}
+
+}  // namespace
+
+SwarmRecord::SwarmRecord(Clock& clock, const Blueprint& blueprint, RunDirectory directory, Position began_at)
+    : clock_(clock),
+      settings_(blueprint.settings),
+      parameters_(blueprint.model->parameter_count()),
+      directory_(std::move(directory)),
+      position_(began_at),
+      began_at_(began_at),
+      start_(clock.now()),
+      events_(directory_.events(), FileWriter::Mode::kAppend) {
+  sinks_.add(std::make_unique<observe::JsonlSink>(directory_.metrics()));
+  sinks_.add(std::make_unique<observe::TensorBoardSink>(
+      directory_.tensorboard(), observe::TensorBoardSink::Options{.first_step = began_at.step}));
+}
+
+void SwarmRecord::note(const char* event, const std::string& peer, const std::string& text) {
+  Json object = {{"seconds", std::chrono::duration<double>(clock_.now() - start_).count() + began_at_.seconds},
+                 {"step", position_.step},
+                 {"event", event}};
+  if (!peer.empty()) object["peer"] = peer;
+  if (!text.empty()) object["text"] = text;
+  events_.write(line_of(object));
+  spdlog::info("{} {} {}", event, peer, text);
+}
+
+void SwarmRecord::say(const std::string& sentence) const {
+  if (tell_) tell_(sentence);
+}
+
+void SwarmRecord::joined(const std::string& peer) { note("joined", peer, ""); }
+
+void SwarmRecord::refused(const std::string& peer, const std::string& why) {
+  note("refused", peer, why);
+  say(fmt::format("{} was not admitted: {}", peer, why));
+}
+
+void SwarmRecord::left(const std::string& peer, const std::string& why) {
+  peers_.erase(peer);
+  note("left", peer, why);
+  say(fmt::format("{} has left: {}", peer, why));
+}
+
+void SwarmRecord::ready(const std::string& peer, const wire::Ready& /*ready*/) {
+  peers_.try_emplace(peer);
+  note("ready", peer, "");
+  say(fmt::format("{} is ready ({} of {})", peer, peers_.size(), settings_.swarm.peers));
+}
+
+void SwarmRecord::lost(const std::string& peer, const std::string& why) { note("lost", peer, why); }
+
+void SwarmRecord::planned(const wire::Plan& plan) {
+  std::vector<std::string> names;
+  for (const wire::PlannedPeer& peer : plan.peers) names.push_back(peer.contact.name);
+  note("planned", "",
+       fmt::format("generation {}: a copy on each of {}, kept one by {}", plan.generation, fmt::join(names, ", "),
+                   settings_.sync.method));
+  for (const std::string& name : names) {
+    std::filesystem::create_directories(directory_.peers());
+    const auto path = directory_.peers() / (name + ".jsonl");
+    observe::truncate_after(path, began_at_.step);
+    peers_[name].lines = std::make_unique<FileWriter>(path, FileWriter::Mode::kAppend);
+  }
+}
+
+void SwarmRecord::began() {
+  start_ = clock_.now();
+  note("began", "", "");
+}
+
+bool SwarmRecord::awaits_evaluation(std::int64_t step) const {
+  const config::Train& t = settings_.train;
+  if (t.eval_batches == 0) return false;
+  return step == t.steps || (t.eval_every > 0 && step % t.eval_every == 0);
+}
+
+void SwarmRecord::stepped(const std::string& name, const wire::StepReport& report) {
+  Peer& peer = peers_.at(name);
+  const auto step_number = static_cast<std::int64_t>(report.step);
+  if (report.step != peer.last.step + 1 && (peer.last.step != 0 || step_number != began_at_.step + 1)) {
+    throw Error("{} reported step {} after step {}", name, report.step, peer.last.step);
+  }
+  const auto sent = static_cast<std::int64_t>(report.bytes_sent - std::min(report.bytes_sent, peer.last.bytes_sent));
+  const auto received =
+      static_cast<std::int64_t>(report.bytes_received - std::min(report.bytes_received, peer.last.bytes_received));
+  peer.last = report;
+  peer.compute_seconds += report.compute_seconds;
+  peer.wait_seconds += report.wait_seconds;
+  peer.samples += static_cast<std::int64_t>(report.samples);
+  peer.tokens += static_cast<std::int64_t>(report.tokens);
+
+  const double seconds = std::chrono::duration<double>(clock_.now() - start_).count() + began_at_.seconds;
+  const observe::StepMetrics::Together own{.compute_seconds = report.compute_seconds,
+                                           .wait_seconds = report.wait_seconds,
+                                           .bytes_sent = sent,
+                                           .bytes_received = received};
+  observe::StepMetrics alone{.step = step_number,
+                             .loss = report.loss,
+                             .seconds = seconds,
+                             .step_seconds = report.compute_seconds + report.wait_seconds,
+                             .samples = peer.samples,
+                             .tokens = peer.tokens,
+                             .lr = report.lr,
+                             .grad_norm = report.grad_norm,
+                             .together = own};
+  Json line = observe::to_json(alone);
+  if (report.pulled) {
+    line.erase("loss");
+    line.erase("grad_norm");
+    line["pulled"] = true;
+  }
+  peer.lines->write(line_of(line));
+
+  Step& step = steps_[step_number];
+  if (!step.metrics.together) step.metrics.together.emplace();
+  const auto peers = static_cast<double>(peers_.size());
+  observe::StepMetrics& all = step.metrics;
+  all.step = step_number;
+  all.seconds = seconds;
+  all.step_seconds = std::max(all.step_seconds, report.compute_seconds + report.wait_seconds);
+  all.samples += static_cast<std::int64_t>(report.samples);
+  all.tokens += static_cast<std::int64_t>(report.tokens);
+  all.lr = std::max(all.lr, report.lr);
+  all.together->compute_seconds += report.compute_seconds / peers;
+  all.together->wait_seconds += report.wait_seconds / peers;
+  all.together->bytes_sent += sent;
+  all.together->bytes_received += received;
+  if (!report.pulled) {
+    all.loss += report.loss;
+    all.grad_norm += report.grad_norm;
+    ++step.losses;
+  }
+  ++step.reports;
+  write_complete_steps();
+}
+
+void SwarmRecord::evaluated(const std::string& name, const wire::Evaluated& evaluation) {
+  const std::size_t expected = evaluation.own ? peers_.size() : 1;
+  if (evaluation.own && evaluation.split == "eval") peers_.at(name).eval_loss = evaluation.loss;
+  if (evaluation.split == "test") {
+    test_.loss += evaluation.loss / static_cast<double>(expected);
+    test_.accuracy += evaluation.accuracy / static_cast<double>(expected);
+    ++test_.count;
+    return;
+  }
+  Step& step = steps_[static_cast<std::int64_t>(evaluation.step)];
+  observe::StepMetrics& metrics = step.metrics;
+  metrics.eval_loss = metrics.eval_loss.value_or(0) + evaluation.loss / static_cast<double>(expected);
+  metrics.eval_accuracy = metrics.eval_accuracy.value_or(0) + evaluation.accuracy / static_cast<double>(expected);
+  metrics.consensus_distance = evaluation.consensus_distance;
+  ++step.evaluations;
+  write_complete_steps();
+}
+
+void SwarmRecord::write_complete_steps() {
+  while (!steps_.empty()) {
+    auto& [number, step] = *steps_.begin();
+    if (number != position_.step + 1 || step.reports < peers_.size()) return;
+    const std::size_t evaluations = settings_.sync.method == "none" ? peers_.size() : 1;
+    if (awaits_evaluation(number) && step.evaluations < evaluations) return;
+    observe::StepMetrics& metrics = step.metrics;
+    if (step.losses > 0) {
+      metrics.loss /= static_cast<double>(step.losses);
+      metrics.grad_norm /= static_cast<double>(step.losses);
+    } else {
+      metrics.loss = position_.loss;  // everybody pulled
+    }
+    position_.step = number;
+    position_.samples += metrics.samples;
+    position_.tokens += metrics.tokens;
+    position_.seconds = metrics.seconds;
+    position_.loss = metrics.loss;
+    metrics.samples = position_.samples;
+    metrics.tokens = position_.tokens;
+    if (metrics.eval_loss) {
+      eval_loss_ = metrics.eval_loss;
+      eval_accuracy_ = metrics.eval_accuracy;
+      consensus_distance_ = metrics.consensus_distance;
+    }
+    sinks_.step(metrics);
+    steps_.erase(steps_.begin());
+  }
+}
+
+void SwarmRecord::ended(const std::string& peer, const wire::Ended& summary) { peers_.at(peer).ended = summary; }
+
+void SwarmRecord::saved(const std::string& peer, std::uint64_t step, const std::filesystem::path& folder) {
+  make_durable(directory_.metrics());  // a checkpoint must not outlive the lines before it
+  take_checkpoint(directory_.checkpoints(), folder, settings_.train.keep_checkpoints);
+  saved_step_ = static_cast<std::int64_t>(step);
+  note("checkpoint", peer, fmt::format("at step {}", step));
+}
+
+observe::Summary SwarmRecord::finish() {
+  const double seconds = position_.seconds - began_at_.seconds;
+  observe::Summary summary{.final_loss = position_.loss,
+                           .eval_loss = eval_loss_,
+                           .eval_accuracy = eval_accuracy_,
+                           .steps = position_.step,
+                           .samples = position_.samples,
+                           .tokens = position_.tokens,
+                           .tokens_per_second = rate(position_.tokens - began_at_.tokens, seconds),
+                           .samples_per_second = rate(position_.samples - began_at_.samples, seconds),
+                           .wall_seconds = position_.seconds,
+                           .parameters = parameters_};
+  if (test_.count > 0) {
+    summary.test_loss = test_.loss;
+    summary.test_accuracy = test_.accuracy;
+  }
+  double computed = 0, waited = 0;
+  summary.bytes_sent = 0;
+  summary.rounds = 0;
+  for (const auto& [name, peer] : peers_) {
+    computed += peer.compute_seconds;
+    waited += peer.wait_seconds;
+    *summary.bytes_sent += static_cast<std::int64_t>(peer.last.bytes_sent);
+    observe::PeerSummary& own = summary.peers.emplace_back(observe::PeerSummary{.name = name});
+    own.bytes_sent = static_cast<std::int64_t>(peer.last.bytes_sent);
+    own.wait_seconds = peer.wait_seconds;
+    own.eval_loss = peer.eval_loss;
+    if (!peer.ended) continue;
+    own.peak_memory_bytes = static_cast<Bytes>(peer.ended->peak_memory);
+    own.busy_share = peer.ended->busy_share;
+    summary.rounds = std::max(*summary.rounds, static_cast<std::int64_t>(peer.ended->rounds));
+    summary.peak_memory_bytes = std::max(summary.peak_memory_bytes, own.peak_memory_bytes);
+    if (peer.ended->entropy_floor) summary.entropy_floor = peer.ended->entropy_floor;
+  }
+  summary.exposed_communication_share = computed + waited > 0 ? waited / (computed + waited) : 0;
+  summary.consensus_distance = consensus_distance_;
+  const std::int64_t steps = position_.step - began_at_.step;
+  if (steps > 0) {
+    summary.measured_step_seconds =
+        (computed + waited) / static_cast<double>(steps) / static_cast<double>(peers_.size());
+  }
+  if (position_.step == settings_.train.steps) {
+    replace_file(directory_.summary(), observe::to_json(summary).dump(2) + "\n");
+  }
+  sinks_.finish(summary);
+  return summary;
+}
+
+}  // namespace rookery::train

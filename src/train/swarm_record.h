@@ -1,0 +1,90 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "observe/jsonl.h"
+#include "observe/metrics.h"
+#include "swarm/coordinator.h"
+#include "train/blueprint.h"
+#include "train/checkpoint.h"
+#include "train/run_directory.h"
+
+namespace rookery::train {
+
+// Writes down what a swarm does, in the directory of its run: a line per step of all peers together and of each alone,
+// events, checkpoints, and the summary. Lives where the coordinator does.
+class SwarmRecord final : public swarm::Watcher {
+ public:
+  // `began_at`: how far an earlier run had come.
+  SwarmRecord(Clock& clock, const Blueprint& blueprint, RunDirectory directory, Position began_at);
+
+  void add_sink(std::unique_ptr<observe::Sink> sink) { sinks_.add(std::move(sink)); }
+
+  // What happens before and beside the steps is also said, in a sentence each.
+  void tell_events_to(std::function<void(const std::string&)> tell) { tell_ = std::move(tell); }
+
+  void joined(const std::string& peer) override;
+  void refused(const std::string& peer, const std::string& why) override;
+  void left(const std::string& peer, const std::string& why) override;
+  void ready(const std::string& peer, const wire::Ready& ready) override;
+  void planned(const wire::Plan& plan) override;
+  void began() override;
+  void stepped(const std::string& peer, const wire::StepReport& report) override;
+  void evaluated(const std::string& peer, const wire::Evaluated& evaluation) override;
+  void ended(const std::string& peer, const wire::Ended& summary) override;
+  void lost(const std::string& peer, const std::string& why) override;
+  void saved(const std::string& peer, std::uint64_t step, const std::filesystem::path& folder) override;
+
+  std::int64_t steps_done() const { return position_.step; }
+  std::optional<std::int64_t> saved_step() const { return saved_step_; }
+
+  // After the last step: passes what is left on to the sinks, and writes summary.json if the run has come to its end.
+  observe::Summary finish();
+
+ private:
+  struct Peer {
+    std::unique_ptr<FileWriter> lines;
+    wire::StepReport last{};
+    double compute_seconds = 0, wait_seconds = 0;
+    std::int64_t samples = 0, tokens = 0;
+    std::optional<wire::Ended> ended{};
+    std::optional<double> eval_loss{};
+  };
+
+  // What is known of a step so far.
+  struct Step {
+    observe::StepMetrics metrics;
+    std::size_t reports = 0, losses = 0, evaluations = 0;
+    double slowest = 0;
+  };
+
+  void note(const char* event, const std::string& peer, const std::string& text);
+  void say(const std::string& sentence) const;
+  bool awaits_evaluation(std::int64_t step) const;
+  void write_complete_steps();
+
+  Clock& clock_;
+  config::Settings settings_;
+  std::int64_t parameters_;
+  RunDirectory directory_;
+  Position position_, began_at_;
+  Time start_;
+  FileWriter events_;
+  observe::Sinks sinks_;
+  std::function<void(const std::string&)> tell_;
+  std::map<std::string, Peer> peers_;
+  std::map<std::int64_t, Step> steps_;  // that not everybody has done
+  std::optional<std::int64_t> saved_step_;
+  std::optional<double> eval_loss_, eval_accuracy_, consensus_distance_;
+  struct Mean {
+    double loss = 0, accuracy = 0;
+    std::size_t count = 0;
+  } test_;
+};
+
+}  // namespace rookery::train

@@ -1,0 +1,150 @@
+#include "train/swarm_run.h"
+
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "net/tcp/route.h"
+#include "net/tcp/tcp_transport.h"
+#include "train/learner.h"
+#include "train/make_method.h"
+
+namespace rookery::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::milliseconds kLookAgain(100);
+
+void check(const config::Settings& settings, const model::Model& model) {
+  if (settings.swarm.clusters && *settings.swarm.clusters != settings.swarm.peers) {
+    throw InputError("swarm.clusters is {}, but every one of the {} peers holds a copy of its own so far",
+                     *settings.swarm.clusters, settings.swarm.peers);
+  }
+  Place place{.weights = std::vector<double>(static_cast<std::size_t>(settings.swarm.peers), 1.0),
+              .layer_begins = layer_begins(model),
+              .values = static_cast<std::size_t>(model.parameter_count())};
+  for (std::size_t i = 0; i < place.weights.size(); ++i) place.hosts.push_back(i);
+  if (settings.sync.method == "gossip" && settings.sync.topology == "alternating-exp-ring")
+    return;  // it depends on hosts
+  check_method(settings, place);
+}
+
+// How far the run had come when the checkpoint was made: the line of its last step.
+Position position_at(const fs::path& metrics, std::int64_t step) {
+  Position position{.step = step};
+  std::ifstream file(metrics);
+  for (std::string line; std::getline(file, line);) {
+    const auto object = nlohmann::json::parse(line, nullptr, false);
+    if (!object.is_object() || object.value("step", std::int64_t{-1}) != step) continue;
+    position.samples = object.value("samples", std::int64_t{0});
+    position.tokens = object.value("tokens", std::int64_t{0});
+    position.seconds = object.value("seconds", 0.0);
+    position.loss = object.value("loss", 0.0);
+  }
+  return position;
+}
+
+std::vector<swarm::OfferedFile> offered(const std::vector<DataFile>& files) {
+  std::vector<swarm::OfferedFile> result;
+  for (const DataFile& file : files) result.push_back({swarm::facts_of(file.path, file.name), file.path});
+  return result;
+}
+
+std::vector<swarm::OfferedFile> offered(const fs::path& folder) {
+  std::vector<DataFile> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    files.push_back({entry.path().filename().string(), entry.path()});
+  }
+  return offered(files);
+}
+
+}  // namespace
+
+SwarmRun::SwarmRun(config::Settings settings, RunDirectory directory, bool resume, const SwarmRunOptions& options)
+    : blueprint_(make_blueprint(std::move(settings))), directory_(std::move(directory)) {
+  check(blueprint_.settings, *blueprint_.model);
+  if (blueprint_.settings.sync.method == "auto") blueprint_.settings.sync.method = "allreduce";
+  const auto checkpoint = resume ? newest_checkpoint(directory_.checkpoints()) : std::nullopt;
+  if (checkpoint) {
+    verify_checkpoint(*checkpoint);
+    const CheckpointInfo info = read_checkpoint_info(*checkpoint);
+    check_identity(info, blueprint_.settings, blueprint_.data_fingerprint);
+    began_at_ = position_at(directory_.metrics(), info.position.step);
+    checkpoint_ = offered(*checkpoint);
+  }
+
+  transport_ = net::make_tcp_transport(world_.clock());
+  net::fill_with_secret(ticket_.secret);
+  net::HostOptions host{.name = "coordinator", .encrypt = options.encrypt};
+  host.admission = {.secret = ticket_.secret};
+  host_ = std::make_unique<net::Host>(world_.clock(), *transport_, net::Identity::generate(), host);
+  host_->listen(options.listen, [](const net::Guest& guest) {
+    if (!guest.ticket) throw net::LinkError(net::Failure::kRefused, guest.name, "come with the ticket");
+  });
+  ticket_.fingerprint = host_->identity().fingerprint().bytes();
+  ticket_.addresses = options.advertise;
+  if (ticket_.addresses.empty()) ticket_.addresses = net::dialable_addresses(host_->address(), wire::kMaxAddresses);
+
+  if (resume) {
+    observe::truncate_after(directory_.metrics(), began_at_.step);
+  } else {
+    moved_aside_ = directory_.prepare();
+  }
+  replace_file(directory_.settings(), config::to_toml(blueprint_.settings));
+  record_ = std::make_unique<SwarmRecord>(world_.clock(), blueprint_, directory_, began_at_);
+}
+
+SwarmRun::~SwarmRun() { host_->close(); }
+
+RunOutcome SwarmRun::train(const std::atomic<bool>& stop) {
+  const fs::path incoming = directory_.root() / ".incoming";
+  fs::remove_all(incoming);
+  swarm::CoordinatorOptions options{.settings = config::to_toml(blueprint_.settings),
+                                    .peers = static_cast<std::size_t>(blueprint_.settings.swarm.peers),
+                                    .data = blueprint_.data_fingerprint,
+                                    .model = fingerprint(*blueprint_.model),
+                                    .data_files = offered(data_files(blueprint_.settings.data)),
+                                    .checkpoint = checkpoint_,
+                                    .incoming = incoming};
+  swarm::Coordinator coordinator(world_.clock(), *host_, std::move(options), *record_);
+  bool over = false;
+  const auto obey = [&]() -> Task<> {
+    while (!over && !stop) {
+      auto sleeping = world_.clock().sleep_for(kLookAgain);
+      co_await std::move(sleeping);
+    }
+    if (!over) coordinator.stop("interrupted");
+  };
+  const auto see_through = [&]() -> Task<> {
+    TaskGroup group(world_.executor());
+    group.spawn(obey());
+    std::exception_ptr failure;
+    try {
+      auto running = coordinator.run();
+      co_await std::move(running);
+    } catch (const std::exception&) {
+      failure = std::current_exception();
+    }
+    over = true;
+    auto joined = group.join();
+    co_await std::move(joined);
+    if (failure) std::rethrow_exception(failure);
+  };
+  std::exception_ptr failure;
+  try {
+    world_.run(see_through());
+  } catch (const std::exception&) {
+    failure = std::current_exception();
+  }
+  std::error_code ignored;
+  fs::remove_all(incoming, ignored);
+  RunOutcome outcome{.summary = record_->finish()};
+  outcome.interrupted = outcome.summary.steps < blueprint_.settings.train.steps;
+  if (failure) std::rethrow_exception(failure);
+  return outcome;
+}
+
+}  // namespace rookery::train

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/real_world.h"
+#include "net/host.h"
+#include "swarm/coordinator.h"
+#include "swarm/files.h"
+#include "train/blueprint.h"
+#include "train/run.h"
+#include "train/swarm_record.h"
+#include "wire/ticket.h"
+
+namespace rookery::train {
+
+struct SwarmRunOptions {
+  std::string listen = "127.0.0.1:0";    // HOST:PORT
+  std::vector<std::string> advertise{};  // what the ticket says instead
+  bool encrypt = true;
+};
+
+// The training of one model by a swarm, seen from its coordinator, in one run directory.
+//
+//   SwarmRun run(settings, directory, resume, options);
+//   show(run.ticket());
+//   const RunOutcome outcome = run.train(stop);
+//
+// Lives on the calling thread.
+class SwarmRun {
+ public:
+  // Opens the data, prepares the directory and starts to listen. With `resume` the swarm starts from the newest
+  // checkpoint; without, an earlier run is moved aside. Everything that can be wrong with the input throws InputError
+  // before anything is written.
+  SwarmRun(config::Settings settings, RunDirectory directory, bool resume, const SwarmRunOptions& options);
+  ~SwarmRun();
+
+  const wire::Ticket& ticket() const { return ticket_; }
+  const Blueprint& blueprint() const { return blueprint_; }
+  const Position& began_at() const { return began_at_; }
+  const std::optional<std::filesystem::path>& moved_aside() const { return moved_aside_; }
+
+  // What happens is passed on to these, too.
+  void add_sink(std::unique_ptr<observe::Sink> sink) { record_->add_sink(std::move(sink)); }
+  void tell_events_to(std::function<void(const std::string&)> tell) { record_->tell_events_to(std::move(tell)); }
+
+  // Until the run is over: all steps are done, `stop` was set, or a peer was lost, which throws Error with its name.
+  RunOutcome train(const std::atomic<bool>& stop);
+
+ private:
+  Blueprint blueprint_;
+  RunDirectory directory_;
+  Position began_at_;
+  std::optional<std::filesystem::path> moved_aside_;
+  wire::Ticket ticket_;
+  std::vector<swarm::OfferedFile> checkpoint_;
+
+  RealWorld world_;
+  std::unique_ptr<net::Transport> transport_;
+  std::unique_ptr<net::Host> host_;
+  std::unique_ptr<SwarmRecord> record_;
+};
+
+}  // namespace rookery::train
