@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import resource
+import shutil
 import signal
 import socket
 import struct
@@ -156,6 +157,255 @@ class TrainTest(ProcessTest):
         self.assertEqual(self.checkpoints(), ["step-4"])
         self.assertEqual((self.folder / "run/checkpoints/step-4/model.safetensors").read_bytes(), before)
         self.assertEqual(self.train("train.steps=8", arguments=["--resume"]).returncode, 0)
+
+
+class SwarmTest(ProcessTest):
+    """Swarms of real processes, on this machine."""
+
+    PEERS = 3
+
+    def start(self, *arguments, settings=(), **options):
+        command = [BUILD / "rookery", *map(str, arguments)]
+        for setting in settings:
+            command += ["--set", setting]
+        process = subprocess.Popen(command, cwd=options.pop("cwd", self.folder), stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, **options)
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+
+    def swarm_settings(self, *settings):
+        return [*TINY, f"swarm.peers={self.PEERS}", *settings]
+
+    def start_swarm(self, *settings, out="run"):
+        return self.start("train", "--out", out, settings=self.swarm_settings(*settings))
+
+    def coordinate(self, *settings, out="run", **options):
+        """A coordinator that waits, and its ticket."""
+        process = self.start("coordinate", "--listen", "127.0.0.1:0", "--out", out,
+                             settings=self.swarm_settings(*settings), **options)
+        return process, process.stdout.readline().split()[2]
+
+    def join(self, ticket, name, *arguments, **options):
+        return self.start("join", ticket, "--name", name, *arguments, **options)
+
+    def finish(self, process):
+        """Its exit code, and what it said."""
+        out, err = process.communicate(timeout=TIMEOUT)
+        return process.returncode, out, err
+
+    @staticmethod
+    def children(pid):
+        return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+    def wait_until(self, condition, what):
+        deadline = time.monotonic() + TIMEOUT
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.02)
+
+    def wait_for_step(self, step, run="run"):
+        metrics = self.folder / run / "metrics.jsonl"
+        self.wait_until(lambda: metrics.exists() and len(metrics.read_text().splitlines()) >= step, f"step {step}")
+
+    def assert_nothing_is_left(self, pids):
+        def gone(pid):
+            try:
+                return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+            except (FileNotFoundError, ProcessLookupError):
+                return True
+        self.wait_until(lambda: all(map(gone, pids)), "a process is left")
+        left = [path for path in pathlib.Path(tempfile.gettempdir()).glob("rookery-*")
+                if any(path.name == f"rookery-{pid}" for pid in pids)]
+        self.assertEqual(left, [])
+        self.assertEqual([path.name for path in (self.folder / "run").iterdir() if path.name.startswith(".")], [])
+
+    def result_lines(self, run="run"):
+        """Metrics without what depends on time."""
+        lines = self.metrics(run)
+        for line in lines:
+            for key in ("compute_seconds", "wait_seconds", "bytes_sent", "bytes_received"):
+                line.pop(key, None)
+        return lines
+
+    def events(self, run="run"):
+        return [json.loads(line) for line in (self.folder / run / "events.jsonl").read_text().splitlines()]
+
+    def test_every_method_trains_and_writes_what_the_documents_promise(self):
+        for method in ("allreduce", "gossip", "local-sgd", "diloco", "palsgd", "none"):
+            result = self.train(f"swarm.peers={self.PEERS}", "train.steps=12", "train.eval_every=6",
+                                f"sync.method={method}", "sync.interval=4", "sync.warmup_steps=4",
+                                arguments=["--json"])
+            self.assertEqual(result.returncode, 0, f"{method}: {result.stderr}")
+            summary = json.loads(result.stdout.splitlines()[-1])
+            self.assertEqual([peer["name"] for peer in summary["peers"]], ["peer-0", "peer-1", "peer-2"])
+            for key in ("bytes_sent", "exposed_communication_share", "rounds", "eval_loss", "test_loss",
+                        "consensus_distance", "measured_step_seconds", "peak_memory_bytes"):
+                self.assertIn(key, summary, method)
+            self.assertEqual(summary["rounds"] > 0, method != "none")
+            self.assertEqual("eval_loss" in summary["peers"][0], method == "none")
+            lines = self.metrics()
+            self.assertEqual([line["step"] for line in lines], list(range(1, 13)))
+            for key in ("compute_seconds", "wait_seconds", "bytes_sent"):
+                self.assertIn(key, lines[0])
+            self.assertEqual([line["step"] for line in lines if "consensus_distance" in line], [6, 12])
+            own = (self.folder / "run" / "peers" / "peer-1.jsonl").read_text().splitlines()
+            self.assertEqual([json.loads(line)["step"] for line in own], list(range(1, 13)))
+            self.assertEqual(self.checkpoints(), ["step-12"])
+            kinds = {event["event"] for event in self.events()}
+            self.assertLessEqual({"joined", "ready", "planned", "began", "checkpoint"}, kinds)
+
+    def test_peers_that_join_by_hand_give_the_same_result_as_a_local_swarm(self):
+        settings = ("train.steps=20", "train.eval_every=10", "sync.method=palsgd", "sync.interval=4",
+                    "sync.warmup_steps=4")
+        self.assertEqual(self.finish(self.start_swarm(*settings, out="local"))[0], 0)
+        coordinator, ticket = self.coordinate(*settings)
+        peers = [self.join(ticket, name) for name in ("attic", "barn", "cellar")]
+        code, _, err = self.finish(coordinator)
+        self.assertEqual(code, 0, err)
+        self.assertIn("attic is ready", err)
+        for peer in peers:
+            code, out, err = self.finish(peer)
+            self.assertEqual(code, 0, err)
+            self.assertIn("the run is over", out)
+        self.assertEqual(self.result_lines("run"), self.result_lines("local"))
+        model = "checkpoints/step-20/model.safetensors"
+        self.assertEqual((self.folder / "run" / model).read_bytes(), (self.folder / "local" / model).read_bytes())
+
+        late = self.join(ticket, "dove")
+        code, _, err = self.finish(late)
+        self.assertEqual(code, 1)
+        self.assertIn("the run may have ended", err)
+
+    def test_an_interrupted_swarm_goes_on_where_it_was(self):
+        settings = ("train.steps=60", "train.eval_every=20", "sync.method=allreduce")
+        self.assertEqual(self.finish(self.start_swarm(*settings, out="whole"))[0], 0)
+        process = self.start_swarm(*settings, "peer.0.speed=0.3", "peer.1.speed=0.3", "peer.2.speed=0.3")
+        self.wait_for_step(5)
+        pids = self.children(process.pid)
+        self.assertEqual(len(pids), self.PEERS)
+        process.send_signal(signal.SIGINT)
+        code, out, err = self.finish(process)
+        self.assertEqual(code, 130, err)
+        self.assertIn("continue with: rookery train --resume --out run", out)
+        self.assert_nothing_is_left(pids)
+        self.assertLess(len(self.metrics()), 60)
+        self.assertEqual(self.checkpoints(), [f"step-{len(self.metrics())}"])
+        again = self.run_program("train", "--out", "run", "--resume")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertEqual(self.result_lines("run"), self.result_lines("whole"))
+
+    def test_a_lost_peer_ends_the_run_with_a_checkpoint_and_its_name(self):
+        for victim, blow in ((0, signal.SIGKILL), (2, signal.SIGKILL), (1, signal.SIGSTOP)):
+            shutil.rmtree(self.folder / "run", ignore_errors=True)
+            process = self.start_swarm("train.steps=100000", "sync.method=diloco", "sync.interval=4",
+                                       "train.eval_every=0", "train.checkpoint_every=0")
+            self.wait_for_step(5)
+            pids = self.children(process.pid)
+            names = {self.name_of(pid): pid for pid in pids}
+            os.kill(names[f"peer-{victim}"], blow)
+            code, _, err = self.finish(process)
+            self.assertEqual(code, 1, err)
+            self.assertIn(f"peer-{victim} was lost", err)
+            self.assertIn("--resume", err)
+            self.assert_nothing_is_left(pids)
+            self.assertEqual(len(self.checkpoints()), 1)
+            self.assertIn({"lost"}, [{event["event"]} for event in self.events()])
+        step = len(self.metrics())
+        again = self.run_program("train", "--out", "run", "--resume", settings=[f"train.steps={step + 5}"])
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertEqual([line["step"] for line in self.metrics()], list(range(1, step + 6)))
+
+    def name_of(self, pid):
+        """Which peer a process is: the one whose log it writes."""
+        for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+            target = os.readlink(entry)
+            if target.endswith(".log") and "/peers/" in target:
+                return pathlib.Path(target).stem
+        return None
+
+    def test_peers_go_with_the_process_that_started_them(self):
+        process = self.start_swarm("train.steps=100000")
+        self.wait_for_step(3)
+        pids = self.children(process.pid)
+        process.kill()
+        process.wait()
+        self.assert_nothing_is_left(pids)
+
+    def test_peers_end_when_their_coordinator_is_gone(self):
+        coordinator, ticket = self.coordinate("train.steps=100000")
+        peers = [self.join(ticket, name) for name in ("attic", "barn", "cellar")]
+        self.wait_for_step(3)
+        coordinator.kill()
+        coordinator.wait()
+        for peer in peers:
+            code, _, err = self.finish(peer)
+            self.assertEqual(code, 1, err)
+            self.assertIn("rookery: ", err)
+        self.assert_nothing_is_left([peer.pid for peer in peers])
+
+    def test_data_goes_to_whoever_lacks_it(self):
+        words = "".join(f"the {i}th bird sings of {i * i} summers. " for i in range(4000))
+        (self.folder / "book.txt").write_text(words)
+        # Every process has a folder of its own there, and only the coordinator's has the book.
+        settings = ("data.source=/proc/self/cwd/book.txt", "train.steps=6")
+        coordinator, ticket = self.coordinate(*settings)
+        peers = []
+        for name in ("attic", "barn", "cellar"):
+            elsewhere = self.folder / name
+            elsewhere.mkdir()
+            environment = {**os.environ, "XDG_CACHE_HOME": str(elsewhere / "cache")}
+            peers.append(self.join(ticket, name, cwd=elsewhere, env=environment))
+        code, _, err = self.finish(coordinator)
+        self.assertEqual(code, 0, err)
+        for peer in peers:
+            self.assertEqual(self.finish(peer)[0], 0)
+        fetched = list((self.folder / "attic" / "cache").rglob("book.txt"))
+        self.assertEqual([path.read_text() == words for path in fetched], [True])
+
+    def test_what_a_swarm_cannot_do_is_said_in_one_sentence(self):
+        train = lambda *settings: self.run_program("train", "--out", "run", settings=self.swarm_settings(*settings))
+        self.assert_wrong_input(train("sync.method=carrier-pigeon"), "sync.method", "carrier-pigeon")
+        self.assert_wrong_input(train("sync.method=gossip", "sync.topology=one-peer-exp"), "one-peer-exp", "3")
+        self.assert_wrong_input(train("sync.method=gossip", "sync.topology=alternating-exp-ring"),
+                                "alternating-exp-ring")
+        self.assert_wrong_input(train("sync.method=diloco", "sync.interval=4", "sync.delay=4"), "sync.delay")
+        self.assert_wrong_input(train("swarm.clusters=2"), "swarm.clusters")
+        self.assert_wrong_input(self.run_program("join", "rookery-nonsense"), "ticket")
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_who_does_not_fit_is_told_why_and_the_rest_goes_on(self):
+        coordinator, ticket = self.coordinate("train.steps=100000")
+        poor = self.join(ticket, "poor", "--memory", "10KiB")
+        code, _, err = self.finish(poor)
+        self.assertEqual(code, 2, err)
+        self.assertIn("too little memory", err)
+        attic = self.join(ticket, "attic")
+        self.wait_until(lambda: any(e["event"] == "ready" and e["peer"] == "attic" for e in self.events()), "attic")
+        twin = self.join(ticket, "attic")
+        code, _, err = self.finish(twin)
+        self.assertEqual(code, 1, err)
+        self.assertIn("another peer has the same name", err)
+        others = [self.join(ticket, name) for name in ("barn", "cellar")]
+        self.wait_for_step(3)
+        late = self.join(ticket, "late")
+        code, _, err = self.finish(late)
+        self.assertEqual(code, 1, err)
+        self.assertIn("the run has begun without it", err)
+        coordinator.send_signal(signal.SIGINT)
+        code, _, err = self.finish(coordinator)
+        self.assertEqual(code, 130, err)
+        for sentence in ("poor was not admitted: has too little memory", "attic was not admitted: another peer",
+                         "late was not admitted: the run has begun"):
+            self.assertIn(sentence, err)
+        for peer in (attic, *others):
+            self.assertEqual(self.finish(peer)[0], 0)
 
 
 class BadInputTest(ProcessTest):

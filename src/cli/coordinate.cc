@@ -37,6 +37,9 @@ void show_ticket(const train::SwarmRun& run, const CoordinateOptions& options) {
 }
 
 int coordinate(CoordinateOptions options) {
+  if (options.resume && options.settings.file.empty() && !options.out.empty()) {
+    options.settings.file = train::open_run(options.out).settings().string();  // as it was started
+  }
   const config::Settings settings = options.settings.load();
   if (options.out.empty()) options.out = (std::filesystem::path("runs") / settings.name).string();
   const train::RunDirectory directory(options.out);
@@ -45,7 +48,7 @@ int coordinate(CoordinateOptions options) {
   train::SwarmRun run(settings, directory, options.resume, options.swarm);
   const std::atomic<bool>& stop = stop_on_interrupt();
   log_to(directory.log());
-  const Shown shown = shown_of(run, options.out);
+  const Shown shown = shown_of(run, options.out, "rookery coordinate --listen " + options.swarm.listen);
   run.add_sink(progress_for(shown));
   run.tell_events_to([](const std::string& sentence) { fmt::print(stderr, "{}\n", sentence); });
   say_what_starts(shown);

@@ -28,7 +28,7 @@ void say_in_words(const Shown& run, const train::RunOutcome& outcome) {
   const observe::Summary& s = outcome.summary;
   const bool classes = run.data.info().problem == Problem::kClassification;
   if (outcome.interrupted) {
-    fmt::print("stopped after step {}; continue with: rookery train --resume --out {}\n", s.steps, run.out);
+    fmt::print("stopped after step {}; continue with: {} --resume --out {}\n", s.steps, run.command, run.out);
     return;
   }
   fmt::print("{}", loss_line("final loss", s.final_loss, {}, classes));
@@ -66,9 +66,9 @@ const std::atomic<bool>& stop_on_interrupt() {
   return stop_requested;
 }
 
-Shown shown_of(const train::SwarmRun& run, const std::string& out) {
+Shown shown_of(const train::SwarmRun& run, const std::string& out, const std::string& command) {
   const train::Blueprint& blueprint = run.blueprint();
-  return {blueprint.settings, *blueprint.data, *blueprint.model, run.began_at().step, run.moved_aside(), out};
+  return {blueprint.settings, *blueprint.data, *blueprint.model, run.began_at().step, run.moved_aside(), out, command};
 }
 
 void say_what_starts(const Shown& run) {

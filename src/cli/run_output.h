@@ -29,9 +29,10 @@ struct Shown {
   std::int64_t first_step = 0;
   std::optional<std::filesystem::path> moved_aside{};
   std::string out;
+  std::string command = "rookery train";  // that goes on with it
 };
 
-Shown shown_of(const train::SwarmRun& run, const std::string& out);
+Shown shown_of(const train::SwarmRun& run, const std::string& out, const std::string& command);
 
 void say_what_starts(const Shown& run);
 std::unique_ptr<observe::Progress> progress_for(const Shown& run);

@@ -43,10 +43,10 @@ int train_alone(const TrainOptions& options, const config::Settings& settings, c
 int train_together(const TrainOptions& options, const config::Settings& settings,
                    const train::RunDirectory& directory) {
   train::LocalPeers peers(static_cast<std::size_t>(settings.swarm.peers));  // while there is one thread
-  train::SwarmRun run(settings, directory, options.resume, {});
+  train::SwarmRun run(settings, directory, options.resume, {.local = true});
   const std::atomic<bool>& stop = stop_on_interrupt();
   log_to(directory.log());
-  const Shown shown = shown_of(run, options.out);
+  const Shown shown = shown_of(run, options.out, "rookery train");
   run.add_sink(progress_for(shown));
   say_what_starts(shown);
   peers.join(run.ticket(), run.blueprint().settings, directory);

@@ -48,6 +48,9 @@ class Method {
   // The gradients are complete; they may be changed before the update, and so may the parameters.
   virtual Task<> before_update(std::uint64_t step, Copy copy);
 
+  // Whether all copies are the same to the last bit after every step so far.
+  virtual bool keeps_copies_equal(std::uint64_t /*steps_done*/) const { return false; }
+
   // Moves the parameters without gradients. `lr_share`: the learning rate as a share of its peak.
   virtual void pull(std::uint64_t step, double lr_share, Copy copy);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <numeric>
 
 #include "base/error.h"
@@ -10,6 +11,7 @@
 #include "sync/gossip.h"
 #include "sync/local_sgd.h"
 #include "sync/palsgd.h"
+#include "train/learner.h"
 
 namespace rookery::train {
 namespace {
@@ -66,6 +68,18 @@ bool is_local(const std::string& method) { return method == "local-sgd" || metho
 float Place::share() const {
   const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
   return static_cast<float>(weights.at(cluster) / all);
+}
+
+Place place_in(const wire::Plan& plan, std::size_t rank, const model::Model& model) {
+  Place place{.cluster = rank, .weights = {}, .layer_begins = layer_begins(model)};
+  place.values = static_cast<std::size_t>(model.parameter_count());
+  std::map<std::string, std::size_t> hosts;
+  for (const wire::PlannedPeer& peer : plan.peers) {
+    place.weights.push_back(peer.weight);
+    const std::string host = peer.host.empty() ? peer.contact.name : peer.host;
+    place.hosts.push_back(hosts.emplace(host, hosts.size()).first->second);
+  }
+  return place;
 }
 
 void check_method(const config::Settings& settings, const Place& place) {

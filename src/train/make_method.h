@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "config/settings.h"
+#include "model/model.h"
 #include "sync/local_rounds.h"
 #include "sync/method.h"
+#include "wire/swarm_message.h"
 
 namespace rookery::train {
 
@@ -21,6 +23,9 @@ struct Place {
 
   float share() const;  // of this cluster in the mean
 };
+
+// Where a peer of this rank is in a plan in which everybody holds a whole model.
+Place place_in(const wire::Plan& plan, std::size_t rank, const model::Model& model);
 
 // Throws InputError, one sentence that names the key, if this swarm cannot have what [sync] asks for.
 void check_method(const config::Settings& settings, const Place& place);

@@ -107,14 +107,17 @@ Task<wire::StepReport> Member::step() {
   co_return report;
 }
 
-Task<> Member::average_into(std::vector<float>& values, std::vector<float>& buffers) {
+// `skip_equal`: what is equal on all peers is taken as it is, instead of an average that rounds.
+Task<> Member::average_into(std::vector<float>& values, std::vector<float>& buffers, bool skip_equal) {
   const std::span<const float> parameters = copy().parameters,
                                own_buffers = floats(trainee_.learner().store().buffers());
   values.assign(parameters.begin(), parameters.end());
   buffers.assign(own_buffers.begin(), own_buffers.end());
-  const auto first = exact_.average(kValuesSlot, values, place_.share(), {});
   const auto second = exact_.average(kBuffersSlot, buffers, place_.share(), {});
-  co_await first->finish();
+  if (!skip_equal || !method_->keeps_copies_equal(static_cast<std::uint64_t>(step_))) {
+    const auto first = exact_.average(kValuesSlot, values, place_.share(), {});
+    co_await first->finish();
+  }
   co_await second->finish();
 }
 
@@ -125,7 +128,7 @@ void Member::swap_in(std::vector<float>& values, std::vector<float>& buffers) {
 
 Task<Evaluation> Member::evaluate(data::Split split, std::uint64_t samples) {
   std::vector<float> mean, mean_buffers;
-  auto averaged = average_into(mean, mean_buffers);
+  auto averaged = average_into(mean, mean_buffers, false);
   co_await std::move(averaged);
   const std::span<const float> parameters = copy().parameters;
   double distance = 0;
@@ -155,14 +158,14 @@ Task<> Member::settle() { return method_->settle(copy()); }
 
 Task<> Member::agree() {
   std::vector<float> mean, mean_buffers;
-  auto averaged = average_into(mean, mean_buffers);
+  auto averaged = average_into(mean, mean_buffers, true);
   co_await std::move(averaged);
   swap_in(mean, mean_buffers);
 }
 
 Task<> Member::with_average(std::function<void()> use) {
   std::vector<float> mean, mean_buffers;
-  auto averaged = average_into(mean, mean_buffers);
+  auto averaged = average_into(mean, mean_buffers, true);
   co_await std::move(averaged);
   swap_in(mean, mean_buffers);
   std::exception_ptr failure;

@@ -63,7 +63,7 @@ class Member {
   sync::Copy copy();
   void keep_pace();
   Task<> wait_for(Task<> task, Duration& waited);
-  Task<> average_into(std::vector<float>& values, std::vector<float>& buffers);
+  Task<> average_into(std::vector<float>& values, std::vector<float>& buffers, bool skip_equal);
   void swap_in(std::vector<float>& values, std::vector<float>& buffers);
 
   Clock& clock_;

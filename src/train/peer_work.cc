@@ -1,7 +1,5 @@
 #include "train/peer_work.h"
 
-#include <map>
-
 #include <ATen/ATen.h>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
@@ -27,19 +25,6 @@ constexpr std::uint32_t kMethodSegment = 0, kExactSegment = 1;
 constexpr std::uint64_t kMaxTestSamples = 10000;  // all of the usual image sets, and enough of a large text
 
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
-
-// Where everybody is, as the plan says.
-Place place_in(const wire::Plan& plan, std::size_t rank, const model::Model& model) {
-  Place place{.cluster = rank, .weights = {}, .layer_begins = layer_begins(model)};
-  place.values = static_cast<std::size_t>(model.parameter_count());
-  std::map<std::string, std::size_t> hosts;
-  for (const wire::PlannedPeer& peer : plan.peers) {
-    place.weights.push_back(peer.weight);
-    const std::string host = peer.host.empty() ? peer.contact.name : peer.host;
-    place.hosts.push_back(hosts.emplace(host, hosts.size()).first->second);
-  }
-  return place;
-}
 
 std::vector<NamedTensor> common_state(sync::Method& method) {
   std::vector<NamedTensor> tensors;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "observe/tensorboard.h"
+#include "train/make_method.h"
 
 namespace rookery::train {
 namespace {
@@ -23,8 +24,8 @@ std::string line_of(const Json& object) {
 
 SwarmRecord::SwarmRecord(Clock& clock, const Blueprint& blueprint, RunDirectory directory, Position began_at)
     : clock_(clock),
+      blueprint_(blueprint),
       settings_(blueprint.settings),
-      parameters_(blueprint.model->parameter_count()),
       directory_(std::move(directory)),
       position_(began_at),
       began_at_(began_at),
@@ -71,6 +72,7 @@ void SwarmRecord::ready(const std::string& peer, const wire::Ready& /*ready*/) {
 void SwarmRecord::lost(const std::string& peer, const std::string& why) { note("lost", peer, why); }
 
 void SwarmRecord::planned(const wire::Plan& plan) {
+  check_method(settings_, place_in(plan, 0, *blueprint_.model));
   std::vector<std::string> names;
   for (const wire::PlannedPeer& peer : plan.peers) names.push_back(peer.contact.name);
   note("planned", "",
@@ -174,33 +176,38 @@ void SwarmRecord::evaluated(const std::string& name, const wire::Evaluated& eval
 }
 
 void SwarmRecord::write_complete_steps() {
+  const std::size_t evaluations = settings_.sync.method == "none" ? peers_.size() : 1;
   while (!steps_.empty()) {
-    auto& [number, step] = *steps_.begin();
-    if (number != position_.step + 1 || step.reports < peers_.size()) return;
-    const std::size_t evaluations = settings_.sync.method == "none" ? peers_.size() : 1;
-    if (awaits_evaluation(number) && step.evaluations < evaluations) return;
-    observe::StepMetrics& metrics = step.metrics;
-    if (step.losses > 0) {
-      metrics.loss /= static_cast<double>(step.losses);
-      metrics.grad_norm /= static_cast<double>(step.losses);
-    } else {
-      metrics.loss = position_.loss;  // everybody pulled
-    }
-    position_.step = number;
-    position_.samples += metrics.samples;
-    position_.tokens += metrics.tokens;
-    position_.seconds = metrics.seconds;
-    position_.loss = metrics.loss;
-    metrics.samples = position_.samples;
-    metrics.tokens = position_.tokens;
-    if (metrics.eval_loss) {
-      eval_loss_ = metrics.eval_loss;
-      eval_accuracy_ = metrics.eval_accuracy;
-      consensus_distance_ = metrics.consensus_distance;
-    }
-    sinks_.step(metrics);
-    steps_.erase(steps_.begin());
+    const auto& [number, step] = *steps_.begin();
+    const bool is_evaluated = !awaits_evaluation(number) || step.evaluations >= evaluations;
+    if (number != position_.step + 1 || step.reports < peers_.size() || !is_evaluated) return;
+    write_first_step();
   }
+}
+
+void SwarmRecord::write_first_step() {
+  Step& step = steps_.begin()->second;
+  observe::StepMetrics& metrics = step.metrics;
+  if (step.losses > 0) {
+    metrics.loss /= static_cast<double>(step.losses);
+    metrics.grad_norm /= static_cast<double>(step.losses);
+  } else {
+    metrics.loss = position_.loss;  // everybody pulled
+  }
+  position_.step = metrics.step;
+  position_.samples += metrics.samples;
+  position_.tokens += metrics.tokens;
+  position_.seconds = metrics.seconds;
+  position_.loss = metrics.loss;
+  metrics.samples = position_.samples;
+  metrics.tokens = position_.tokens;
+  if (metrics.eval_loss) {
+    eval_loss_ = metrics.eval_loss;
+    eval_accuracy_ = metrics.eval_accuracy;
+    consensus_distance_ = metrics.consensus_distance;
+  }
+  sinks_.step(metrics);
+  steps_.erase(steps_.begin());
 }
 
 void SwarmRecord::ended(const std::string& peer, const wire::Ended& summary) { peers_.at(peer).ended = summary; }
@@ -213,6 +220,11 @@ void SwarmRecord::saved(const std::string& peer, std::uint64_t step, const std::
 }
 
 observe::Summary SwarmRecord::finish() {
+  // Where a peer was lost, the last steps are those that are in the checkpoint, though not everybody has reported them.
+  while (!steps_.empty() && steps_.begin()->first == position_.step + 1 && steps_.begin()->first <= saved_step_ &&
+         steps_.begin()->second.reports > 0) {
+    write_first_step();
+  }
   const double seconds = position_.seconds - began_at_.seconds;
   observe::Summary summary{.final_loss = position_.loss,
                            .eval_loss = eval_loss_,
@@ -223,7 +235,7 @@ observe::Summary SwarmRecord::finish() {
                            .tokens_per_second = rate(position_.tokens - began_at_.tokens, seconds),
                            .samples_per_second = rate(position_.samples - began_at_.samples, seconds),
                            .wall_seconds = position_.seconds,
-                           .parameters = parameters_};
+                           .parameters = blueprint_.model->parameter_count()};
   if (test_.count > 0) {
     summary.test_loss = test_.loss;
     summary.test_accuracy = test_.accuracy;

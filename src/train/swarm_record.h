@@ -20,7 +20,7 @@ namespace rookery::train {
 // events, checkpoints, and the summary. Lives where the coordinator does.
 class SwarmRecord final : public swarm::Watcher {
  public:
-  // `began_at`: how far an earlier run had come.
+  // `began_at`: how far an earlier run had come. The blueprint outlives this.
   SwarmRecord(Clock& clock, const Blueprint& blueprint, RunDirectory directory, Position began_at);
 
   void add_sink(std::unique_ptr<observe::Sink> sink) { sinks_.add(std::move(sink)); }
@@ -60,17 +60,17 @@ class SwarmRecord final : public swarm::Watcher {
   struct Step {
     observe::StepMetrics metrics;
     std::size_t reports = 0, losses = 0, evaluations = 0;
-    double slowest = 0;
   };
 
   void note(const char* event, const std::string& peer, const std::string& text);
   void say(const std::string& sentence) const;
   bool awaits_evaluation(std::int64_t step) const;
   void write_complete_steps();
+  void write_first_step();
 
   Clock& clock_;
-  config::Settings settings_;
-  std::int64_t parameters_;
+  const Blueprint& blueprint_;
+  const config::Settings& settings_;
   RunDirectory directory_;
   Position position_, began_at_;
   Time start_;

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "net/tcp/route.h"
 #include "net/tcp/tcp_transport.h"
-#include "train/learner.h"
 #include "train/make_method.h"
 
 namespace rookery::train {
@@ -18,18 +17,19 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kLookAgain(100);
 
-void check(const config::Settings& settings, const model::Model& model) {
+void check(const config::Settings& settings, const model::Model& model, bool local) {
   if (settings.swarm.clusters && *settings.swarm.clusters != settings.swarm.peers) {
     throw InputError("swarm.clusters is {}, but every one of the {} peers holds a copy of its own so far",
                      *settings.swarm.clusters, settings.swarm.peers);
   }
-  Place place{.weights = std::vector<double>(static_cast<std::size_t>(settings.swarm.peers), 1.0),
-              .layer_begins = layer_begins(model),
-              .values = static_cast<std::size_t>(model.parameter_count())};
-  for (std::size_t i = 0; i < place.weights.size(); ++i) place.hosts.push_back(i);
-  if (settings.sync.method == "gossip" && settings.sync.topology == "alternating-exp-ring")
-    return;  // it depends on hosts
-  check_method(settings, place);
+  // What can be known before anybody has come: local peers are where their tables say.
+  wire::Plan plan;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(settings.swarm.peers); ++i) {
+    const std::string host = i < settings.peers.size() ? settings.peers[i].host : "";
+    plan.peers.push_back({.host = host.empty() ? "here" : host});
+  }
+  const bool depends_on_hosts = settings.sync.method == "gossip" && settings.sync.topology == "alternating-exp-ring";
+  if (local || !depends_on_hosts) check_method(settings, place_in(plan, 0, model));
 }
 
 // How far the run had come when the checkpoint was made: the line of its last step.
@@ -65,7 +65,7 @@ std::vector<swarm::OfferedFile> offered(const fs::path& folder) {
 
 SwarmRun::SwarmRun(config::Settings settings, RunDirectory directory, bool resume, const SwarmRunOptions& options)
     : blueprint_(make_blueprint(std::move(settings))), directory_(std::move(directory)) {
-  check(blueprint_.settings, *blueprint_.model);
+  check(blueprint_.settings, *blueprint_.model, options.local);
   if (blueprint_.settings.sync.method == "auto") blueprint_.settings.sync.method = "allreduce";
   const auto checkpoint = resume ? newest_checkpoint(directory_.checkpoints()) : std::nullopt;
   if (checkpoint) {
@@ -143,8 +143,14 @@ RunOutcome SwarmRun::train(const std::atomic<bool>& stop) {
   fs::remove_all(incoming, ignored);
   RunOutcome outcome{.summary = record_->finish()};
   outcome.interrupted = outcome.summary.steps < blueprint_.settings.train.steps;
-  if (failure) std::rethrow_exception(failure);
-  return outcome;
+  if (!failure) return outcome;
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    if (!record_->saved_step()) throw;
+    throw Error("{}; the model is saved as it was after step {}, and --resume goes on from there", error.what(),
+                *record_->saved_step());
+  }
 }
 
 }  // namespace rookery::train

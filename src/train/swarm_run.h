@@ -20,6 +20,7 @@ struct SwarmRunOptions {
   std::string listen = "127.0.0.1:0";    // HOST:PORT
   std::vector<std::string> advertise{};  // what the ticket says instead
   bool encrypt = true;
+  bool local = false;  // all peers are on this computer, as the settings describe them
 };
 
 // The training of one model by a swarm, seen from its coordinator, in one run directory.
