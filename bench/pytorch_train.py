@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains the models of Rookery in plain, eager PyTorch: the other side of bench/vs_pytorch.sh.
+"""Trains the models of Rookery in plain, eager PyTorch: the other side of bench/vs_pytorch.sh and bench/vs_ddp.sh.
 
 Written the way a good engineer would write it: fused projections, no work inside the step that could be outside,
 the optimizer's multi-tensor path. Prints one JSON object: median step time, losses, peak memory.
@@ -245,6 +245,8 @@ def main():
         p.add_argument(f"--{name}", type=int, default=value)
     p.add_argument("--lr", type=float, default=1e-3)
     p.add_argument("--text", help="learn this file by bytes, and evaluate")
+    p.add_argument("--peers", type=int, default=1, help="with DistributedDataParallel over Gloo, as MASTER_ADDR says")
+    p.add_argument("--rank", type=int, default=0)
     a = p.parse_args()
 
     torch.manual_seed(a.seed)
@@ -253,6 +255,10 @@ def main():
     held_out = []
     if a.text:
         sample, held_out = text_batches(a)
+    if a.peers > 1:
+        torch.distributed.init_process_group("gloo", rank=a.rank, world_size=a.peers)
+        torch.manual_seed(a.seed + a.rank)  # the model is rank 0's; the samples are its own
+        model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     decayed = [q for q in model.parameters() if q.dim() > 1]
     others = [q for q in model.parameters() if q.dim() <= 1]
     optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.01}, {"params": others, "weight_decay": 0}],

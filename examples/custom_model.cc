@@ -1,59 +1,12 @@
-// A model of your own in Rookery: a small recurrent network that reads an image column by column. Registering it makes
-// it a kind like the built-in ones, in every command:
+// A program with all of Rookery's commands, and a model of your own (reader.h) beside the built-in ones:
 //
 //   build/custom_model train --set model.kind=reader --set data.source=data/mnist
+//   build/custom_model train --set model.kind=reader --set data.source=data/mnist --set swarm.peers=4
 //   build/custom_model inspect --model reader
-#include <ATen/ATen.h>
-
 #include "cli/cli.h"
-#include "model/model.h"
-
-namespace {
-
-using namespace rookery;
-using model::ModelOptions;
-
-// {images (B, C, H, W)} → {state after the last column (B, D)}. Any libtorch operator may be used; gradients follow.
-class Reader final : public model::Layer {
- public:
-  explicit Reader(const ModelOptions& o)
-      : Layer("reader"),
-        read_(linear("read", o.channels * o.image_size, o.width, Initializer::normal(0.05))),
-        keep_(linear("keep", o.width, o.width, Initializer::normal(0.05))) {}
-
-  Tensors forward(const Tensors& inputs, const model::Pass&) override {
-    const at::Tensor columns = read_(inputs[0].permute({0, 3, 1, 2}).flatten(2));  // (B, W, D)
-    at::Tensor state = at::zeros_like(columns.select(1, 0));
-    for (std::int64_t i = 0; i < columns.size(1); ++i) state = at::tanh(columns.select(1, i) + state + keep_(state));
-    return {state};
-  }
-
- private:
-  model::LinearParameters read_, keep_;
-};
-
-// Scores of the classes. The loss of a Head is cross-entropy unless it says otherwise.
-class Scores final : public model::Head {
- public:
-  explicit Scores(const ModelOptions& o)
-      : Head("head"), linear_(linear("linear", o.width, o.classes, Initializer::normal(0.05))) {}
-
-  Tensors forward(const Tensors& inputs, const model::Pass&) override { return {linear_(inputs[0])}; }
-
- private:
-  model::LinearParameters linear_;
-};
-
-std::unique_ptr<model::Model> make_reader(const ModelOptions& o) {
-  std::vector<std::unique_ptr<model::Layer>> layers;
-  layers.push_back(std::make_unique<Reader>(o));
-  return std::make_unique<model::Model>(o.kind, std::move(layers), std::make_unique<Scores>(o));
-}
-
-}  // namespace
+#include "reader.h"
 
 int main(int argc, char** argv) {
-  const auto sizes = model::defaults({.layers = 1, .width = 64, .classes = 10, .channels = 1, .image_size = 28});
-  model::register_kind({"reader", Problem::kClassification, "reads an image by columns", sizes, make_reader});
-  return cli::run(argc, argv);
+  reader::register_kind();
+  return rookery::cli::run(argc, argv);
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # From nothing to a trained model: installs what is missing, builds, trains a small GPT on tales that Rookery makes up
-# itself, and lets it tell one. Takes a few minutes, most of it for the build; downloads nothing but Debian packages.
+# itself with a swarm of four peers on this computer, and lets it tell one. Takes a few minutes, most of it for the
+# build; downloads nothing but Debian packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,11 +9,21 @@ scripts/setup.sh
 echo "demo: building (the first time takes several minutes)"
 scripts/build.sh
 echo
-echo "demo: training a GPT on made-up tales"
-build/rookery train examples/tales.toml --out runs/demo
+echo "demo: training a GPT on made-up tales, with four peers on this computer"
+build/rookery train examples/swarm.toml --out runs/demo
 echo
 echo "demo: a tale, as the model tells it:"
 echo
 build/rookery generate runs/demo --prompt "Once" --tokens 560 --temperature 0.6
-echo
-echo "demo: done. The run is in runs/demo; look into it with: build/rookery inspect runs/demo"
+cat <<'EOF'
+
+demo: done. The run is in runs/demo; look into it with: build/rookery inspect runs/demo
+
+The same on four computers: on one of them, which the others can reach,
+
+  build/rookery coordinate examples/swarm.toml --listen 0.0.0.0:4700
+
+It prints a command with a ticket. Run that on all four (the first may take part itself):
+
+  build/rookery join TICKET
+EOF

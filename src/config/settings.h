@@ -116,6 +116,7 @@ struct Sync {
   std::int64_t fragments = 1;
   std::int64_t delay = 0;
   double merge = 0;
+  bool average_moments = false;
   std::string robust = "off";
 
   bool operator==(const Sync&) const = default;

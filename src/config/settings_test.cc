@@ -79,7 +79,7 @@ Settings heavily_changed() {
   s.swarm = {7, 3};
   s.pipeline = {"1f1b", std::vector<LayerRange>{{0, 3}, {3, 4}, {4, 9}}, "recompute", 4, "bf16"};
   s.sync = {"palsgd", 100, "int8", "one-peer-exp", "atc", 0.5, 0.1, 0.8, 0.2, 1, 0.02, "every-step", 64,
-            4,        5,   0.5,    "clip"};
+            4,        5,   0.5,    true,           "clip"};
   s.network = {123456789.5, milliseconds(20), nanoseconds(1234567), 0.01};
   s.peers = {{0.5, 0.2, Bytes{512} << 20, "a"}, {}, {2, 0, 1'000'000'007, "b"}};
   s.dashboard.listen = "127.0.0.1:0";

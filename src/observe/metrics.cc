@@ -44,6 +44,7 @@ Json to_json(const StepMetrics& metrics) {
     object["bytes_received"] = metrics.together->bytes_received;
   }
   add_if(object, "consensus_distance", metrics.consensus_distance);
+  add_if(object, "drift", metrics.drift);
   return object;
 }
 

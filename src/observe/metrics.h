@@ -34,6 +34,7 @@ struct StepMetrics {
   };
   std::optional<Together> together{};
   std::optional<double> consensus_distance{};  // of the copies, at evaluations
+  std::optional<double> drift{};               // of a copy from what was agreed last, mean over peers; now and then
 };
 
 // What a peer reports when a run ends.

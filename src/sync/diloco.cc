@@ -1,6 +1,7 @@
 #include "sync/diloco.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace rookery::sync {
 
@@ -49,6 +50,15 @@ void Diloco::apply(Range range, std::span<const float> mean, std::span<float> pa
     z[i] -= lr * (mean[i] + mu * v[i]);
     parameters[i] = merged(parameters[i], z[i]);
   }
+}
+
+std::optional<double> Diloco::drift(Copy copy) const {
+  double squares = 0;
+  for (std::size_t i = 0; i < anchor_.size(); ++i) {
+    const double difference = static_cast<double>(copy.parameters[i]) - static_cast<double>(anchor_[i]);
+    squares += difference * difference;
+  }
+  return std::sqrt(squares);
 }
 
 std::vector<Method::NamedState> Diloco::state() {

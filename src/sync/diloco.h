@@ -31,6 +31,8 @@ class Diloco : public LocalRounds {
   std::vector<NamedState> state() override;
   bool keeps_copies_equal(std::uint64_t steps_done) const override { return steps_done <= outer_.warmup; }
 
+  std::optional<double> drift(Copy copy) const override;
+
   std::span<const float> anchor() const { return anchor_; }
 
  protected:

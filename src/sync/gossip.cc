@@ -7,29 +7,43 @@ namespace rookery::sync {
 Gossip::Gossip(Rounds& rounds, Topology topology, GossipOptions options)
     : rounds_(rounds), topology_(std::move(topology)), options_(options) {}
 
-void Gossip::begin_exchange(std::uint64_t step, Copy copy) {
-  const Mix mix = topology_.mix(rounds_.rank(), step, options_.consensus);
-  if (mix.members.size() == 1) return;  // alone in this step
-  mixed_.assign(copy.parameters.begin(), copy.parameters.end());
-  exchange_ = rounds_.mix(mixed_, mix);
-}
+void Gossip::start(Copy copy) { mixed_.resize(copy.parameters.size()); }
 
-Task<> Gossip::end_exchange(Copy copy) {
+Task<> Gossip::end_exchange() {
   if (!exchange_) co_return;
   auto finished = exchange_->finish();
   co_await std::move(finished);
   exchange_.reset();
-  std::ranges::copy(mixed_, copy.parameters.begin());
+  has_result_ = true;
   count_round();
 }
 
-Task<> Gossip::before_update(std::uint64_t /*step*/, Copy copy) { return end_exchange(copy); }
-
-Task<> Gossip::after_step(std::uint64_t step, Copy copy) {
-  begin_exchange(step, copy);
-  if (options_.mode == GossipMode::kAdaptThenCombine) co_await end_exchange(copy);
+Task<> Gossip::before_update(std::uint64_t step, Copy /*copy*/) {
+  mix_ = topology_.mix(rounds_.rank(), step, options_.consensus);
+  return end_exchange();
 }
 
-Task<> Gossip::settle(Copy copy) { return end_exchange(copy); }
+void Gossip::before_block(std::size_t begin, std::size_t end, Copy copy) {
+  if (has_result_) std::copy(mixed_.begin() + begin, mixed_.begin() + end, copy.parameters.begin() + begin);
+}
+
+void Gossip::after_block(std::size_t begin, std::size_t end, Copy copy) {
+  if (mix_.members.size() == 1) return;  // alone in this step
+  std::copy(copy.parameters.begin() + begin, copy.parameters.begin() + end, mixed_.begin() + begin);
+}
+
+Task<> Gossip::after_step(std::uint64_t /*step*/, Copy copy) {
+  has_result_ = false;
+  if (mix_.members.size() == 1) co_return;
+  exchange_ = rounds_.mix(mixed_, mix_);
+  if (options_.mode == GossipMode::kAdaptThenCombine) co_await settle(copy);
+}
+
+Task<> Gossip::settle(Copy copy) {
+  auto ended = end_exchange();
+  co_await std::move(ended);
+  if (has_result_) std::ranges::copy(mixed_, copy.parameters.begin());
+  has_result_ = false;
+}
 
 }  // namespace rookery::sync

@@ -23,23 +23,29 @@ struct GossipOptions {
 //   adapt then combine:        x_i ← Σ_j W_ij (x_j − η d(g_j))
 //
 // In the first, an exchange starts when a step ends and is needed when the next one has its gradients: it has a whole
-// step to finish, which hides it, and absorbs jitter. Moments of the optimizer are never mixed.
+// step to finish, which hides it, and absorbs jitter. Moments of the optimizer are never mixed. Taking over the mix,
+// the update, and the snapshot for the next exchange are one pass over memory.
 class Gossip final : public Method {
  public:
   Gossip(Rounds& rounds, Topology topology, GossipOptions options);
 
+  void start(Copy copy) override;
   Task<> before_update(std::uint64_t step, Copy copy) override;
+  bool works_on_blocks() const override { return true; }
+  void before_block(std::size_t begin, std::size_t end, Copy copy) override;
+  void after_block(std::size_t begin, std::size_t end, Copy copy) override;
   Task<> after_step(std::uint64_t step, Copy copy) override;
   Task<> settle(Copy copy) override;
 
  private:
-  void begin_exchange(std::uint64_t step, Copy copy);
-  Task<> end_exchange(Copy copy);
+  Task<> end_exchange();
 
   Rounds& rounds_;
   Topology topology_;
   GossipOptions options_;
-  std::vector<float> mixed_;
+  std::vector<float> mixed_;  // what is exchanged, and then its result
+  Mix mix_;                   // of this step
+  bool has_result_ = false;   // that the parameters do not have yet
   std::unique_ptr<Round> exchange_;
 };
 

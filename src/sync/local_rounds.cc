@@ -1,5 +1,7 @@
 #include "sync/local_rounds.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -22,7 +24,7 @@ void LocalRounds::start(Copy copy) {
     for (const Range& range : fragment) size += range.size();
     Part& part = parts_.emplace_back();
     part.ranges = std::move(fragment);
-    part.values.resize(size);
+    part.values.resize(size * (1 + copy.moments.size()));
     if (options_.lossy) part.lost.resize(size);
   }
 }
@@ -52,6 +54,12 @@ void LocalRounds::begin(std::size_t slot, std::uint64_t done, Copy copy) {
     contribute(range, copy.parameters.subspan(range.begin, range.size()), rest.first(range.size()));
     rest = rest.subspan(range.size());
   }
+  for (const std::span<float> moments : copy.moments) {
+    for (const Range& range : part.ranges) {
+      std::ranges::copy(moments.subspan(range.begin, range.size()), rest.begin());
+      rest = rest.subspan(range.size());
+    }
+  }
   part.begun = done;
   part.round = rounds_.average(slot, part.values, share_, part.lost);
 }
@@ -64,6 +72,13 @@ Task<> LocalRounds::end(Part& part, Copy copy) {
   for (const Range& range : part.ranges) {
     apply(range, rest.first(range.size()), copy.parameters.subspan(range.begin, range.size()));
     rest = rest.subspan(range.size());
+  }
+  for (const std::span<float> moments : copy.moments) {
+    for (const Range& range : part.ranges) {
+      const std::span<float> own = moments.subspan(range.begin, range.size());
+      for (std::size_t i = 0; i < own.size(); ++i) own[i] = merged(own[i], rest[i]);
+      rest = rest.subspan(range.size());
+    }
   }
   count_round();
 }

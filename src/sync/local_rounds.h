@@ -30,6 +30,8 @@ struct LocalOptions {
 // fragments the model agrees part by part, each at its own time within the H steps; with a delay training goes on while
 // a round is under way. What a round averages, and what its result does, is up to the method.
 //
+// Where the copy has moments, their averages come along; not with a lossy codec, which is for differences.
+//
 // The f-th of F fragments has rounds after step (f+1)·H/F, and every H steps from there. It uses slot f.
 class LocalRounds : public Method {
  public:

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,11 +16,13 @@ namespace rookery::sync {
 struct Copy {
   std::span<float> parameters;
   std::span<float> gradients;
+  std::span<const std::span<float>> moments{};  // of the optimizer, if they are to be averaged where parameters are
 };
 
 // What a peer does in a step.
 enum class Move {
-  kGradient,  // forward, backward, before_update, the optimizer's update, after_step
+  kGradient,  // forward, backward, before_update, the optimizer's update (with before_block and after_block),
+              // after_step
   kPull,      // pull, after_step
 };
 
@@ -48,6 +51,12 @@ class Method {
   // The gradients are complete; they may be changed before the update, and so may the parameters.
   virtual Task<> before_update(std::uint64_t step, Copy copy);
 
+  // The update goes over the parameters block by block, in any order, by several threads: what is done to a block right
+  // before and after its own update costs no pass over memory of its own. Only called if the method says so.
+  virtual bool works_on_blocks() const { return false; }
+  virtual void before_block(std::size_t /*begin*/, std::size_t /*end*/, Copy /*copy*/) {}
+  virtual void after_block(std::size_t /*begin*/, std::size_t /*end*/, Copy /*copy*/) {}
+
   // Whether all copies are the same to the last bit after every step so far.
   virtual bool keeps_copies_equal(std::uint64_t /*steps_done*/) const { return false; }
 
@@ -59,6 +68,9 @@ class Method {
 
   // Finishes what is under way, so that the copies are as equal as they will ever be. At the end of a run.
   virtual Task<> settle(Copy copy);
+
+  // How far this copy has moved away from what was agreed last, ‖x − z‖; nothing where there is no such thing.
+  virtual std::optional<double> drift(Copy /*copy*/) const { return std::nullopt; }
 
   // What belongs to a checkpoint besides the parameters.
   struct NamedState {

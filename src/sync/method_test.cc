@@ -43,6 +43,7 @@ class Swarm {
       gradients_.emplace_back(kValues);
       centres_.push_back(random_floats(100 + k));
     }
+    moments_.resize(peers);
   }
 
   std::vector<VirtualMesh::Outcome> train(std::uint64_t steps, const MakeMethod& make, LinkRoundsOptions options = {}) {
@@ -63,7 +64,12 @@ class Swarm {
         Time(24h));
   }
 
-  Copy copy(std::size_t rank) { return {.parameters = copies_[rank], .gradients = gradients_[rank]}; }
+  Copy copy(std::size_t rank) {
+    return {.parameters = copies_[rank], .gradients = gradients_[rank], .moments = moments_[rank]};
+  }
+
+  // From now on each copy has moments, too; they stay as they are but for rounds.
+  void add_moments(std::vector<float>& moments, std::size_t rank) { moments_[rank].emplace_back(moments); }
 
   // The loss's gradient at x, in step t of peer k.
   float gradient(std::size_t k, std::uint64_t t, std::size_t i, float x) const {
@@ -102,7 +108,11 @@ class Swarm {
       auto averaged = method.before_update(step, copy(rank));
       co_await std::move(averaged);
       const auto rate = static_cast<float>(lr * method.lr_factor(step));
-      for (std::size_t i = 0; i < kValues; ++i) x[i] -= rate * g[i];
+      for (const auto& [begin, end] : {std::pair(kValues / 3, kValues), std::pair(std::size_t{0}, kValues / 3)}) {
+        if (method.works_on_blocks()) method.before_block(begin, end, copy(rank));
+        for (std::size_t i = begin; i < end; ++i) x[i] -= rate * g[i];
+        if (method.works_on_blocks()) method.after_block(begin, end, copy(rank));
+      }
     }
     auto done = method.after_step(step, copy(rank));
     co_await std::move(done);
@@ -110,6 +120,7 @@ class Swarm {
 
   VirtualMesh mesh_;
   std::deque<std::vector<float>> copies_, gradients_, centres_;
+  std::deque<std::vector<std::span<float>>> moments_;
 };
 
 void expect_success(const std::vector<VirtualMesh::Outcome>& outcomes) {
@@ -495,6 +506,26 @@ TEST(MethodTest, ALostPeerIsNamedAndParametersStayWhole) {
         for (const float v : swarm.copies()[k]) ASSERT_TRUE(std::isfinite(v) && std::abs(v) < 3);
       }
     }
+  }
+}
+
+// With every agreement the optimizer's moments become their mean, too, and nothing else changes.
+TEST(LocalRoundsTest, MomentsAreAveragedWhereTheyAreGiven) {
+  const auto make = [](Rounds& rounds, std::size_t) -> std::unique_ptr<Method> {
+    const LocalOptions local{.interval = 4, .fragments = {{{0, 100}, {300, kValues}}, {{100, 300}}}};
+    return std::make_unique<Diloco>(rounds, equal_share(rounds.peers()), local, OuterOptions{.warmup = 0});
+  };
+  Swarm with(3), without(3);
+  std::vector<std::vector<float>> moments = {random_floats(7), random_floats(8), random_floats(9)};
+  std::vector<float> mean(kValues);
+  for (std::size_t i = 0; i < kValues; ++i) mean[i] = (moments[0][i] + moments[1][i] + moments[2][i]) / 3;
+  for (std::size_t rank = 0; rank < 3; ++rank) with.add_moments(moments[rank], rank);
+  expect_success(with.train(4, make, {.slots = 2}));
+  expect_success(without.train(4, make, {.slots = 2}));
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    expect_near(moments[rank], mean, 1e-6);
+    EXPECT_EQ(moments[rank], moments[0]);
+    expect_near(with.copies()[rank], without.copies()[rank], 1e-6);
   }
 }
 

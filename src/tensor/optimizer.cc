@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include "base/error.h"
 #include "base/suggest.h"
@@ -34,22 +35,47 @@ std::vector<ParameterRange> merged(std::span<const ParameterRange> ranges) {
   return result;
 }
 
+void visit(const ParameterRange& range, const Around::Visit& visit) {
+  if (visit) visit(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.end));
+}
+
+// Small enough for all that an update reads and writes to stay in a core's cache.
+constexpr std::int64_t kBlock = 8192;
+
+// Updates a range as a whole, or block by block if something is done around each.
+template <typename Update>
+void update_range(const ParameterRange& range, const Around& around, const Update& update) {
+  if (!around.before && !around.after) return update(range);
+  const std::int64_t blocks = (range.end - range.begin + kBlock - 1) / kBlock;
+  at::parallel_for(0, blocks, 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) {
+      const std::int64_t begin = range.begin + i * kBlock;
+      const ParameterRange block{begin, std::min(begin + kBlock, range.end), range.decay};
+      visit(block, around.before);
+      update(block);
+      visit(block, around.after);
+    }
+  });
+}
+
 class Sgd final : public Optimizer {
  public:
   Sgd(const OptimizerOptions& options, ParameterStore& store)
       : Optimizer(store), options_(options), ranges_(merged(store.ranges())), velocity_(add_state("velocity")) {}
 
-  void step(double lr, double gradient_scale) override {
+  void step(double lr, double gradient_scale, const Around& around) override {
     ++steps_;
     for (const ParameterRange& range : ranges_) {
       const kernels::SgdUpdate u{static_cast<float>(lr), static_cast<float>(options_.momentum), options_.nesterov,
                                  static_cast<float>(range.decay ? options_.weight_decay : 0),
                                  static_cast<float>(gradient_scale)};
-      if (velocity_.device().is_cpu()) {
-        kernels::sgd(u, piece(store_.values(), range), piece(store_.gradients(), range), piece(velocity_, range));
-      } else {
+      if (!velocity_.device().is_cpu()) {
         step_by_operators(u, range);
+        continue;
       }
+      update_range(range, around, [&](const ParameterRange& r) {
+        kernels::sgd(u, piece(store_.values(), r), piece(store_.gradients(), r), piece(velocity_, r));
+      });
     }
   }
 
@@ -117,16 +143,18 @@ class Adam final : public AdamBase {
   Adam(const OptimizerOptions& options, bool decoupled_decay, ParameterStore& store)
       : AdamBase(options, decoupled_decay, store), ranges_(merged(store.ranges())) {}
 
-  void step(double lr, double gradient_scale) override {
+  void step(double lr, double gradient_scale, const Around& around) override {
     ++steps_;
     for (const ParameterRange& range : ranges_) {
       const auto u = update(lr, gradient_scale, range.decay, steps_);
-      if (on_cpu()) {
-        kernels::adam(u, piece(store_.values(), range), piece(store_.gradients(), range), piece(first_moment_, range),
-                      piece(second_moment_, range));
-      } else {
+      if (!on_cpu()) {
         step_by_operators(u, range);
+        continue;
       }
+      update_range(range, around, [&](const ParameterRange& r) {
+        kernels::adam(u, piece(store_.values(), r), piece(store_.gradients(), r), piece(first_moment_, r),
+                      piece(second_moment_, r));
+      });
     }
   }
 
@@ -150,18 +178,20 @@ class AccumulatedAdam final : public AdamBase {
     if (options.accumulate < 1) throw InputError("train.accumulate must be at least 1, not {}", options.accumulate);
   }
 
-  void step(double lr, double gradient_scale) override {
+  void step(double lr, double gradient_scale, const Around& around) override {
     ++steps_;
     const std::int64_t window = options_.accumulate, k = (steps_ + window - 1) / window;
     for (const ParameterRange& range : ranges_) {
       const kernels::AccumulatedAdamUpdate u{update(lr, gradient_scale, range.decay, k), 1 / static_cast<float>(window),
                                              steps_ % window == 0};
-      if (on_cpu()) {
-        kernels::accumulated_adam(u, piece(store_.values(), range), piece(store_.gradients(), range),
-                                  piece(first_moment_, range), piece(second_moment_, range), piece(mean_, range));
-      } else {
+      if (!on_cpu()) {
         step_by_operators(u, range);
+        continue;
       }
+      update_range(range, around, [&](const ParameterRange& r) {
+        kernels::accumulated_adam(u, piece(store_.values(), r), piece(store_.gradients(), r), piece(first_moment_, r),
+                                  piece(second_moment_, r), piece(mean_, r));
+      });
     }
   }
 
@@ -187,15 +217,17 @@ class Lamb final : public AdamBase {
  public:
   Lamb(const OptimizerOptions& options, ParameterStore& store) : AdamBase(options, true, store) {}
 
-  void step(double lr, double gradient_scale) override {
+  void step(double lr, double gradient_scale, const Around& around) override {
     ++steps_;
     for (const ParameterRange& range : store_.ranges()) {
       const auto u = update(lr, gradient_scale, range.decay, steps_);
+      visit(range, around.before);
       if (on_cpu()) {
         step_by_kernels(u, range);
       } else {
         step_by_operators(u, range);
       }
+      visit(range, around.after);
     }
   }
 

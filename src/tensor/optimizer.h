@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,6 +24,13 @@ struct OptimizerOptions {
   std::int64_t accumulate = 1;  // τ, the window of accum-adam and accum-adamw
 };
 
+// What is done to each piece of the parameters right before and right after its update, while it is in the cache. By
+// several threads at once, in any order.
+struct Around {
+  using Visit = std::function<void(std::size_t begin, std::size_t end)>;
+  Visit before{}, after{};
+};
+
 // Moves the parameters of a store by its gradients. Each kind is one vectorised pass over the flat vectors (the
 // formulas are in kernels/update.h); on other devices than the CPU it is the same arithmetic by libtorch's operators.
 //
@@ -32,8 +40,10 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // One step at learning rate `lr`, with the gradients multiplied by `gradient_scale`.
-  virtual void step(double lr, double gradient_scale) = 0;
+  // One step at learning rate `lr`, with the gradients multiplied by `gradient_scale`. What is done `around` it costs
+  // no pass over memory of its own; on the CPU only.
+  void step(double lr, double gradient_scale) { step(lr, gradient_scale, {}); }
+  virtual void step(double lr, double gradient_scale, const Around& around) = 0;
 
   struct NamedState {
     std::string name;  // "momentum", "first_moment", …

@@ -156,5 +156,35 @@ TEST(OptimizerTest, UnknownKindNamesTheNearest) {
   }
 }
 
+// A pass with work around it gives the same parameters, and sees every value once before its update and once after.
+TEST(OptimizerTest, WhatIsDoneAroundAnUpdateSeesEveryValueOnce) {
+  for (const char* kind : {"sgd", "adamw", "accum-adamw", "lamb"}) {
+    const std::vector<Parameter> parameters = {Parameter({"weight", {300, 101}, Initializer::normal(1), true}),
+                                               Parameter({"bias", {9001}, Initializer::normal(1), false})};
+    ParameterStore store(parameters, {});
+    const auto reference = [&] {
+      store.initialize(1);
+      at::manual_seed(5);
+      store.gradients().copy_(at::randn({store.size()}));
+      make_optimizer(options(kind), store)->step(kLr, 1);
+      return store.values().clone();
+    }();
+    store.initialize(1);
+    const at::Tensor start = store.values().clone(), before = at::zeros({store.size()}),
+                     after = at::zeros({store.size()});
+    const auto add = [&](const at::Tensor& to, std::size_t begin, std::size_t end) {
+      const auto x = floats(store.values());
+      for (std::size_t i = begin; i < end; ++i) floats(to)[i] += x[i];
+    };
+    make_optimizer(options(kind), store)
+        ->step(
+            kLr, 1,
+            {.before = [&](auto b, auto e) { add(before, b, e); }, .after = [&](auto b, auto e) { add(after, b, e); }});
+    EXPECT_TRUE(at::equal(store.values(), reference)) << kind;
+    EXPECT_TRUE(at::equal(before, start)) << kind;
+    EXPECT_TRUE(at::equal(after, reference)) << kind;
+  }
+}
+
 }  // namespace
 }  // namespace rookery

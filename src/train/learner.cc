@@ -72,9 +72,9 @@ LossReport Learner::accumulate_gradients(const Batch& batch, std::int64_t micro_
   return report;
 }
 
-double Learner::update(double lr, double clip) {
+double Learner::update(double lr, double clip, const Around& around) {
   const double norm = gradient_norm(store_);
-  optimizer_->step(lr, clip_scale(norm, clip));
+  optimizer_->step(lr, clip_scale(norm, clip), around);
   return norm;
 }
 

@@ -32,7 +32,7 @@ class Learner {
                                   const Ready& ready = {});
 
   // One optimizer step on them, clipped to norm `clip` (0: not at all). Returns the norm before clipping.
-  double update(double lr, double clip);
+  double update(double lr, double clip, const Around& around = {});
 
   // The loss on a batch, without training.
   LossReport evaluate(const Batch& batch);

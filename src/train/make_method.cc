@@ -95,6 +95,9 @@ void check_method(const config::Settings& settings, const Place& place) {
                        sync.fragments, most);
     }
   }
+  if (sync.average_moments && (!is_local(method) || sync.codec != "none")) {
+    throw InputError("sync.average_moments is for local-sgd, diloco and palsgd, with sync.codec = \"none\"");
+  }
   if (method != "gossip") return;
   if (sync.topology == "bandwidth-aware") {
     throw InputError("sync.topology = \"bandwidth-aware\" needs measured links; choose another");

@@ -30,6 +30,9 @@ Member::Member(Clock& clock, Trainee& trainee, Place place, sync::Rounds& rounds
       place_(checked(trainee.settings(), std::move(place))),
       exact_(exact),
       method_(make_method(trainee.settings(), place_, rounds)) {
+  if (trainee.settings().sync.average_moments) {
+    for (const auto& state : trainee.learner().optimizer().state()) moments_.push_back(floats(state.values));
+  }
   method_->start(copy());
 }
 
@@ -42,7 +45,7 @@ Place Member::place_of(const Trainee& trainee, std::size_t cluster, std::size_t 
 
 sync::Copy Member::copy() {
   const ParameterStore& store = trainee_.learner().store();
-  return {.parameters = floats(store.values()), .gradients = floats(store.gradients())};
+  return {.parameters = floats(store.values()), .gradients = floats(store.gradients()), .moments = moments_};
 }
 
 void Member::resume(std::int64_t steps_done) {
@@ -51,6 +54,13 @@ void Member::resume(std::int64_t steps_done) {
   for (std::int64_t i = 0; i < steps_done; ++i) {
     gradient_steps_ += method_->move(static_cast<std::uint64_t>(i)) == sync::Move::kGradient ? 1 : 0;
   }
+}
+
+// What the method does to the parameters on the occasion.
+Around Member::around_update() {
+  if (!method_->works_on_blocks()) return {};
+  return {.before = [this](std::size_t begin, std::size_t end) { method_->before_block(begin, end, copy()); },
+          .after = [this](std::size_t begin, std::size_t end) { method_->after_block(begin, end, copy()); }};
 }
 
 void Member::keep_pace() {
@@ -88,7 +98,7 @@ Task<wire::StepReport> Member::step() {
     keep_pace();
     auto averaged = wait_for(method_->before_update(step, copy()), waited);
     co_await std::move(averaged);
-    report.grad_norm = trainee_.learner().update(lr, t.clip);
+    report.grad_norm = trainee_.learner().update(lr, t.clip, around_update());
     report.loss = passed.report.loss;
     report.samples = static_cast<std::uint64_t>(passed.samples);
     report.tokens = static_cast<std::uint64_t>(passed.tokens);
@@ -102,6 +112,7 @@ Task<wire::StepReport> Member::step() {
   keep_pace();
   auto done = wait_for(method_->after_step(step, copy()), waited);
   co_await std::move(done);
+  if (t.log_every > 0 && step_ % t.log_every == 0) report.drift = method_->drift(copy());
   report.wait_seconds = seconds(waited);
   report.compute_seconds = seconds(clock_.now() - start - waited);
   co_return report;

@@ -61,6 +61,7 @@ class Member {
 
  private:
   sync::Copy copy();
+  Around around_update();
   void keep_pace();
   Task<> wait_for(Task<> task, Duration& waited);
   Task<> average_into(std::vector<float>& values, std::vector<float>& buffers, bool skip_equal);
@@ -70,6 +71,7 @@ class Member {
   Trainee& trainee_;
   Place place_;
   sync::Rounds& exact_;
+  std::vector<std::span<float>> moments_;  // that are averaged
   std::unique_ptr<sync::Method> method_;
   std::int64_t step_ = 0;
   std::int64_t gradient_steps_ = 0;

@@ -125,7 +125,8 @@ void SwarmRecord::stepped(const std::string& name, const wire::StepReport& repor
                              .tokens = peer.tokens,
                              .lr = report.lr,
                              .grad_norm = report.grad_norm,
-                             .together = own};
+                             .together = own,
+                             .drift = report.drift};
   Json line = observe::to_json(alone);
   if (report.pulled) {
     line.erase("loss");
@@ -148,6 +149,7 @@ void SwarmRecord::stepped(const std::string& name, const wire::StepReport& repor
   all.together->wait_seconds += report.wait_seconds / peers;
   all.together->bytes_sent += sent;
   all.together->bytes_received += received;
+  if (report.drift) all.drift = all.drift.value_or(0) + *report.drift / peers;
   if (!report.pulled) {
     all.loss += report.loss;
     all.grad_norm += report.grad_norm;

@@ -105,6 +105,7 @@ void write(const StepReport& m, proto::SwarmMessage& out) {
   p.set_wait_seconds(m.wait_seconds);
   p.set_bytes_sent(m.bytes_sent);
   p.set_bytes_received(m.bytes_received);
+  if (m.drift) p.set_drift(*m.drift);
 }
 
 void write(const Evaluated& m, proto::SwarmMessage& out) {
@@ -199,17 +200,19 @@ Begin read(const proto::Begin& p) { return {.generation = p.generation()}; }
 
 // A loss or a norm may be no number: that is for whoever reads it to say.
 StepReport read(const proto::StepReport& p) {
-  return {.step = p.step(),
-          .pulled = p.pulled(),
-          .loss = p.loss(),
-          .lr = number(p.lr()),
-          .grad_norm = p.grad_norm(),
-          .samples = p.samples(),
-          .tokens = p.tokens(),
-          .compute_seconds = number(p.compute_seconds()),
-          .wait_seconds = number(p.wait_seconds()),
-          .bytes_sent = p.bytes_sent(),
-          .bytes_received = p.bytes_received()};
+  StepReport report{.step = p.step(),
+                    .pulled = p.pulled(),
+                    .loss = p.loss(),
+                    .lr = number(p.lr()),
+                    .grad_norm = p.grad_norm(),
+                    .samples = p.samples(),
+                    .tokens = p.tokens(),
+                    .compute_seconds = number(p.compute_seconds()),
+                    .wait_seconds = number(p.wait_seconds()),
+                    .bytes_sent = p.bytes_sent(),
+                    .bytes_received = p.bytes_received()};
+  if (p.has_drift()) report.drift = p.drift();
+  return report;
 }
 
 Evaluated read(const proto::Evaluated& p) {

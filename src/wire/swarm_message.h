@@ -95,6 +95,7 @@ struct StepReport {
   double wait_seconds = 0;       // for others
   std::uint64_t bytes_sent = 0;  // since the beginning
   std::uint64_t bytes_received = 0;
+  std::optional<double> drift{};  // from what was agreed last
 
   bool operator==(const StepReport&) const = default;
 };

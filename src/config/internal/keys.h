@@ -118,6 +118,8 @@ void keys_of(MaybeConst<Sync> auto& s, auto& v) {
   v.key("fragments", s.fragments, "parts of the model that diloco and palsgd exchange in turn", Whole{1, 1'000'000});
   v.key("delay", s.delay, "τ: steps between sending a fragment and applying the result", Whole{});
   v.key("merge", s.merge, "α: share of the local value that a delayed result leaves", kShare);
+  v.key("average_moments", s.average_moments,
+        "rounds of local-sgd, diloco and palsgd average the optimizer's state, too", Flag{});
   v.key("robust", s.robust, "defence against peers that send nonsense", Choice{{"off", "clip", "trimmed-mean"}});
 }
 
