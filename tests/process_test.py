@@ -717,6 +717,10 @@ class CommandTest(ProcessTest):
         result = self.run_program("train", "--out", "run", "--json", program="custom_model", settings=settings)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertGreater(json.loads(result.stdout.splitlines()[-1])["test_accuracy"], 0.9)
+        result = self.run_program("mnist", "swarm", program="custom_swarm")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("4 peers", result.stdout)
+        self.assertGreater(json.loads((self.folder / "swarm" / "summary.json").read_text())["test_accuracy"], 0.9)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ class AllReduce final : public Method {
   Task<> before_update(std::uint64_t step, Copy copy) override;
   void start(Copy copy) override;
   std::vector<NamedState> state() override;
+  bool averages_gradients(std::uint64_t /*step*/) const override { return true; }
   bool keeps_copies_equal(std::uint64_t /*steps_done*/) const override { return true; }
 
  private:

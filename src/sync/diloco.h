@@ -29,6 +29,7 @@ class Diloco : public LocalRounds {
   Task<> before_update(std::uint64_t step, Copy copy) override;
   Task<> after_step(std::uint64_t step, Copy copy) override;
   std::vector<NamedState> state() override;
+  bool averages_gradients(std::uint64_t step) const override { return warms_up(step); }
   bool keeps_copies_equal(std::uint64_t steps_done) const override { return steps_done <= outer_.warmup; }
 
   std::optional<double> drift(Copy copy) const override;

@@ -48,6 +48,9 @@ class Method {
   // or written before before_update() has returned.
   virtual void gradients_ready(std::uint64_t /*step*/, std::size_t /*from*/, Copy /*copy*/) {}
 
+  // Whether the gradients of this step become the mean over all copies.
+  virtual bool averages_gradients(std::uint64_t /*step*/) const { return false; }
+
   // The gradients are complete; they may be changed before the update, and so may the parameters.
   virtual Task<> before_update(std::uint64_t step, Copy copy);
 

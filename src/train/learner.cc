@@ -55,16 +55,17 @@ Learner::Learner(std::unique_ptr<model::Model> model, const OptimizerOptions& op
       device_(device) {}
 
 LossReport Learner::accumulate_gradients(const Batch& batch, std::int64_t micro_batches, std::uint64_t key,
-                                         const Ready& ready) {
+                                         const Ready& ready, std::optional<double> divisor) {
   ROOKERY_CHECK(micro_batches >= 1 && micro_batches <= batch.samples);
   store_.zero_gradients();
   LossReport report{.loss_terms = batch.loss_terms};
+  const double divided_by = divisor.value_or(static_cast<double>(std::max<std::int64_t>(1, batch.loss_terms)));
   for (std::int64_t i = 0; i < micro_batches; ++i) {
     const Batch part = moved(micro_batches == 1 ? batch : slice(batch, i, micro_batches), device_);
     model::Pass pass{.training = true, .key = key + static_cast<std::uint64_t>(i)};
     if (ready && i + 1 == micro_batches) pass.reached = [&](std::size_t layer) { ready(layer_begins_[layer]); };
     const ops::LossSum loss = model_->loss(part, pass);
-    const at::Tensor mean = loss.sum / static_cast<double>(std::max<std::int64_t>(1, batch.loss_terms));
+    const at::Tensor mean = loss.sum / divided_by;
     mean.backward();
     report.loss += share(loss.sum.item<double>(), batch.loss_terms);
     report.accuracy += share(static_cast<double>(loss.correct), batch.loss_terms);
@@ -72,9 +73,9 @@ LossReport Learner::accumulate_gradients(const Batch& batch, std::int64_t micro_
   return report;
 }
 
-double Learner::update(double lr, double clip, const Around& around) {
-  const double norm = gradient_norm(store_);
-  optimizer_->step(lr, clip_scale(norm, clip), around);
+double Learner::update(double lr, double clip, const Around& around, double scale) {
+  const double norm = gradient_norm(store_) * scale;
+  optimizer_->step(lr, clip_scale(norm, clip) * scale, around);
   return norm;
 }
 

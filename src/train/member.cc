@@ -10,7 +10,7 @@
 namespace rookery::train {
 namespace {
 
-constexpr std::size_t kValuesSlot = 0, kBuffersSlot = 1, kNumbersSlot = 2;
+constexpr std::size_t kValuesSlot = 0, kBuffersSlot = 1, kNumbersSlot = 2, kTermsSlot = 3;
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -56,6 +56,11 @@ void Member::resume(std::int64_t steps_done) {
   }
 }
 
+bool Member::terms_vary() const {
+  const Problem problem = trainee_.data().info().problem;
+  return problem == Problem::kMaskedLanguageModel || problem == Problem::kTranslation;
+}
+
 // What the method does to the parameters on the occasion.
 Around Member::around_update() {
   if (!method_->works_on_blocks()) return {};
@@ -91,17 +96,34 @@ Task<wire::StepReport> Member::step() {
     const auto clusters = static_cast<std::int64_t>(place_.weights.size());
     const auto cluster = static_cast<std::int64_t>(place_.cluster);
     const std::int64_t first = (gradient_steps_ * clusters + cluster) * t.batch;
-    const auto passed = trainee_.accumulate_gradients(first, step_, cluster, [&](std::size_t from) {
+    const Batch batch = trainee_.batch(first);
+    // Each loss term counts the same, whichever peer has it: everybody divides by what a batch could have at most, and
+    // the mean is made good once it is known how many there are.
+    std::vector<float> terms = {static_cast<float>(batch.loss_terms)};
+    std::unique_ptr<sync::Round> counting;
+    std::optional<double> divisor;
+    if (terms_vary() && method_->averages_gradients(step)) {
+      divisor = static_cast<double>(batch.targets.numel());
+      counting = exact_.average(kTermsSlot, terms, place_.share(), {});
+    }
+    const auto ready = [&](std::size_t from) {
       keep_pace();
       method_->gradients_ready(step, from, copy());
-    });
+    };
+    const LossReport passed = trainee_.accumulate_gradients(batch, step_, cluster, ready, divisor);
     keep_pace();
     auto averaged = wait_for(method_->before_update(step, copy()), waited);
     co_await std::move(averaged);
-    report.grad_norm = trainee_.learner().update(lr, t.clip, around_update());
-    report.loss = passed.report.loss;
-    report.samples = static_cast<std::uint64_t>(passed.samples);
-    report.tokens = static_cast<std::uint64_t>(passed.tokens);
+    double scale = 1;
+    if (counting) {
+      auto counted = wait_for(counting->finish(), waited);
+      co_await std::move(counted);
+      scale = *divisor / std::max(1e-6, static_cast<double>(terms[0]));
+    }
+    report.grad_norm = trainee_.learner().update(lr, t.clip, around_update(), scale);
+    report.loss = passed.loss;
+    report.samples = static_cast<std::uint64_t>(batch.samples);
+    report.tokens = static_cast<std::uint64_t>(batch.tokens);
     if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm)) {
       throw Error("the loss is no longer a number at step {}; lower train.lr (now {}) or raise train.warmup", step_ + 1,
                   t.lr);

@@ -27,7 +27,7 @@ class Member {
  public:
   // `rounds` carry the method, with as many slots as it needs; `exact` carry evaluations, uncompressed, with
   // kExactSlots. Everything outlives this. Throws InputError if this swarm cannot have the method.
-  static constexpr std::size_t kExactSlots = 3;
+  static constexpr std::size_t kExactSlots = 4;
   Member(Clock& clock, Trainee& trainee, Place place, sync::Rounds& rounds, sync::Rounds& exact);
 
   // Where the trainee is in a swarm of equals.
@@ -61,6 +61,7 @@ class Member {
 
  private:
   sync::Copy copy();
+  bool terms_vary() const;  // from batch to batch
   Around around_update();
   void keep_pace();
   Task<> wait_for(Task<> task, Duration& waited);

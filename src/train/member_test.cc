@@ -93,6 +93,24 @@ TEST(MemberTest, AllReduceWithFourEqualsOneWithTheFourfoldBatch) {
   EXPECT_LT(four.evaluations[0].consensus_distance, 1e-5);
 }
 
+// Where batches have unequal numbers of loss terms, each term counts the same, whichever peer has it.
+TEST(MemberTest, AllReduceWeighsLossTermsAlike) {
+  for (const char* kind : {"model.kind=bert", "model.kind=seq2seq"}) {
+    std::vector<std::string> settings = {kind, "sync.method=allreduce", "train.steps=10", "train.batch=2"};
+    if (std::string_view(kind).ends_with("seq2seq")) settings.push_back("data.source=translation");
+    Swarm four(4, small_settings(settings));
+    settings.push_back("train.batch=8");
+    Swarm one(1, small_settings(settings));
+    four.train();
+    one.train();
+    double largest = 0;
+    for (std::size_t i = 0; i < one.parameters(0).size(); ++i) {
+      largest = std::max<double>(largest, std::abs(one.parameters(0)[i] - four.parameters(0)[i]));
+    }
+    EXPECT_LT(largest, 1e-4) << kind;
+  }
+}
+
 TEST(MemberTest, EveryMethodLearnsAndAgrees) {
   const std::vector<std::vector<std::string>> methods = {
       {"sync.method=allreduce"},

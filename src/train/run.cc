@@ -93,22 +93,23 @@ RunOutcome Run::train(const std::atomic<bool>& stop) {
 observe::StepMetrics Run::step() {
   const config::Train& t = settings().train;
   const auto start = std::chrono::steady_clock::now();
-  const Trainee::Passed passed = trainee_.accumulate_gradients(position_.samples, position_.step);
+  const Batch batch = trainee_.batch(position_.samples);
+  const LossReport report = trainee_.accumulate_gradients(batch, position_.step);
   const double lr = learning_rate(schedule_options(t), position_.step);
   const double norm = trainee_.learner().update(lr, t.clip);
 
   position_.step += 1;
-  position_.samples += passed.samples;
-  position_.tokens += passed.tokens;
-  position_.loss = passed.report.loss;
-  if (!std::isfinite(passed.report.loss) || !std::isfinite(norm)) {
+  position_.samples += batch.samples;
+  position_.tokens += batch.tokens;
+  position_.loss = report.loss;
+  if (!std::isfinite(report.loss) || !std::isfinite(norm)) {
     throw Error("the loss is no longer a number at step {}; lower train.lr (now {}) or raise train.warmup",
                 position_.step, t.lr);
   }
   const double seconds = seconds_since(start);
   seconds_in_steps_ += seconds;
   return {.step = position_.step,
-          .loss = passed.report.loss,
+          .loss = report.loss,
           .step_seconds = seconds,
           .samples = position_.samples,
           .tokens = position_.tokens,

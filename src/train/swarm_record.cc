@@ -136,44 +136,18 @@ void SwarmRecord::stepped(const std::string& name, const wire::StepReport& repor
   peer.lines->write(line_of(line));
 
   Step& step = steps_[step_number];
-  if (!step.metrics.together) step.metrics.together.emplace();
-  const auto peers = static_cast<double>(peers_.size());
-  observe::StepMetrics& all = step.metrics;
-  all.step = step_number;
-  all.seconds = seconds;
-  all.step_seconds = std::max(all.step_seconds, report.compute_seconds + report.wait_seconds);
-  all.samples += static_cast<std::int64_t>(report.samples);
-  all.tokens += static_cast<std::int64_t>(report.tokens);
-  all.lr = std::max(all.lr, report.lr);
-  all.together->compute_seconds += report.compute_seconds / peers;
-  all.together->wait_seconds += report.wait_seconds / peers;
-  all.together->bytes_sent += sent;
-  all.together->bytes_received += received;
-  if (report.drift) all.drift = all.drift.value_or(0) + *report.drift / peers;
-  if (!report.pulled) {
-    all.loss += report.loss;
-    all.grad_norm += report.grad_norm;
-    ++step.losses;
-  }
-  ++step.reports;
+  step.reports[name] = {report, own};
+  step.seconds = seconds;
   write_complete_steps();
 }
 
 void SwarmRecord::evaluated(const std::string& name, const wire::Evaluated& evaluation) {
-  const std::size_t expected = evaluation.own ? peers_.size() : 1;
-  if (evaluation.own && evaluation.split == "eval") peers_.at(name).eval_loss = evaluation.loss;
   if (evaluation.split == "test") {
-    test_.loss += evaluation.loss / static_cast<double>(expected);
-    test_.accuracy += evaluation.accuracy / static_cast<double>(expected);
-    ++test_.count;
+    tests_[name] = evaluation;
     return;
   }
-  Step& step = steps_[static_cast<std::int64_t>(evaluation.step)];
-  observe::StepMetrics& metrics = step.metrics;
-  metrics.eval_loss = metrics.eval_loss.value_or(0) + evaluation.loss / static_cast<double>(expected);
-  metrics.eval_accuracy = metrics.eval_accuracy.value_or(0) + evaluation.accuracy / static_cast<double>(expected);
-  metrics.consensus_distance = evaluation.consensus_distance;
-  ++step.evaluations;
+  if (evaluation.own) peers_.at(name).eval_loss = evaluation.loss;
+  steps_[static_cast<std::int64_t>(evaluation.step)].evaluations[name] = evaluation;
   write_complete_steps();
 }
 
@@ -181,21 +155,15 @@ void SwarmRecord::write_complete_steps() {
   const std::size_t evaluations = settings_.sync.method == "none" ? peers_.size() : 1;
   while (!steps_.empty()) {
     const auto& [number, step] = *steps_.begin();
-    const bool is_evaluated = !awaits_evaluation(number) || step.evaluations >= evaluations;
-    if (number != position_.step + 1 || step.reports < peers_.size() || !is_evaluated) return;
+    const bool is_evaluated = !awaits_evaluation(number) || step.evaluations.size() >= evaluations;
+    if (number != position_.step + 1 || step.reports.size() < peers_.size() || !is_evaluated) return;
     write_first_step();
   }
 }
 
 void SwarmRecord::write_first_step() {
-  Step& step = steps_.begin()->second;
-  observe::StepMetrics& metrics = step.metrics;
-  if (step.losses > 0) {
-    metrics.loss /= static_cast<double>(step.losses);
-    metrics.grad_norm /= static_cast<double>(step.losses);
-  } else {
-    metrics.loss = position_.loss;  // everybody pulled
-  }
+  observe::StepMetrics metrics = mean_of(steps_.begin()->second);
+  metrics.step = steps_.begin()->first;
   position_.step = metrics.step;
   position_.samples += metrics.samples;
   position_.tokens += metrics.tokens;
@@ -212,6 +180,49 @@ void SwarmRecord::write_first_step() {
   steps_.erase(steps_.begin());
 }
 
+// Samples and tokens are those of this step alone.
+observe::StepMetrics SwarmRecord::mean_of(const Step& step) const {
+  observe::StepMetrics mean{.seconds = step.seconds, .together = observe::StepMetrics::Together{}};
+  const auto peers = static_cast<double>(step.reports.size());
+  double losses = 0;
+  for (const auto& [name, own] : step.reports) {
+    const wire::StepReport& report = own.report;
+    mean.step_seconds = std::max(mean.step_seconds, report.compute_seconds + report.wait_seconds);
+    mean.samples += static_cast<std::int64_t>(report.samples);
+    mean.tokens += static_cast<std::int64_t>(report.tokens);
+    mean.lr = std::max(mean.lr, report.lr);
+    mean.together->compute_seconds += report.compute_seconds / peers;
+    mean.together->wait_seconds += report.wait_seconds / peers;
+    mean.together->bytes_sent += own.together.bytes_sent;
+    mean.together->bytes_received += own.together.bytes_received;
+    if (report.drift) mean.drift = mean.drift.value_or(0) + *report.drift / peers;
+    if (report.pulled) continue;
+    mean.loss += report.loss;
+    mean.grad_norm += report.grad_norm;
+    ++losses;
+  }
+  mean.loss = losses > 0 ? mean.loss / losses : position_.loss;  // where everybody pulled, there is none
+  mean.grad_norm /= std::max(1.0, losses);
+  if (const auto evaluation = mean_of(step.evaluations)) {
+    mean.eval_loss = evaluation->loss;
+    mean.eval_accuracy = evaluation->accuracy;
+    mean.consensus_distance = evaluation->consensus_distance;
+  }
+  return mean;
+}
+
+std::optional<wire::Evaluated> SwarmRecord::mean_of(const std::map<std::string, wire::Evaluated>& evaluations) {
+  if (evaluations.empty()) return std::nullopt;
+  const auto count = static_cast<double>(evaluations.size());
+  wire::Evaluated mean;
+  for (const auto& [name, evaluation] : evaluations) {
+    mean.loss += evaluation.loss / count;
+    mean.accuracy += evaluation.accuracy / count;
+    mean.consensus_distance += evaluation.consensus_distance / count;
+  }
+  return mean;
+}
+
 void SwarmRecord::ended(const std::string& peer, const wire::Ended& summary) { peers_.at(peer).ended = summary; }
 
 void SwarmRecord::saved(const std::string& peer, std::uint64_t step, const std::filesystem::path& folder) {
@@ -224,7 +235,7 @@ void SwarmRecord::saved(const std::string& peer, std::uint64_t step, const std::
 observe::Summary SwarmRecord::finish() {
   // Where a peer was lost, the last steps are those that are in the checkpoint, though not everybody has reported them.
   while (!steps_.empty() && steps_.begin()->first == position_.step + 1 && steps_.begin()->first <= saved_step_ &&
-         steps_.begin()->second.reports > 0) {
+         !steps_.begin()->second.reports.empty()) {
     write_first_step();
   }
   const double seconds = position_.seconds - began_at_.seconds;
@@ -238,9 +249,9 @@ observe::Summary SwarmRecord::finish() {
                            .samples_per_second = rate(position_.samples - began_at_.samples, seconds),
                            .wall_seconds = position_.seconds,
                            .parameters = blueprint_.model->parameter_count()};
-  if (test_.count > 0) {
-    summary.test_loss = test_.loss;
-    summary.test_accuracy = test_.accuracy;
+  if (const auto test = mean_of(tests_)) {
+    summary.test_loss = test->loss;
+    summary.test_accuracy = test->accuracy;
   }
   double computed = 0, waited = 0;
   summary.bytes_sent = 0;

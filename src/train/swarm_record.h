@@ -56,10 +56,15 @@ class SwarmRecord final : public swarm::Watcher {
     std::optional<double> eval_loss{};
   };
 
-  // What is known of a step so far.
+  // What is known of a step so far. By peer, so that sums do not depend on who was first.
   struct Step {
-    observe::StepMetrics metrics;
-    std::size_t reports = 0, losses = 0, evaluations = 0;
+    struct Report {
+      wire::StepReport report;
+      observe::StepMetrics::Together together;
+    };
+    std::map<std::string, Report> reports{};
+    std::map<std::string, wire::Evaluated> evaluations{};
+    double seconds = 0;  // when the last report came
   };
 
   void note(const char* event, const std::string& peer, const std::string& text);
@@ -67,6 +72,8 @@ class SwarmRecord final : public swarm::Watcher {
   bool awaits_evaluation(std::int64_t step) const;
   void write_complete_steps();
   void write_first_step();
+  observe::StepMetrics mean_of(const Step& step) const;
+  static std::optional<wire::Evaluated> mean_of(const std::map<std::string, wire::Evaluated>& evaluations);
 
   Clock& clock_;
   const Blueprint& blueprint_;
@@ -81,10 +88,7 @@ class SwarmRecord final : public swarm::Watcher {
   std::map<std::int64_t, Step> steps_;  // that not everybody has done
   std::optional<std::int64_t> saved_step_;
   std::optional<double> eval_loss_, eval_accuracy_, consensus_distance_;
-  struct Mean {
-    double loss = 0, accuracy = 0;
-    std::size_t count = 0;
-  } test_;
+  std::map<std::string, wire::Evaluated> tests_;
 };
 
 }  // namespace rookery::train

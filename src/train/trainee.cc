@@ -31,15 +31,18 @@ Trainee::Trainee(Blueprint blueprint)
       sampler_(static_cast<std::uint64_t>(settings_.train.seed), data_->size(Split::kTrain)),
       learner_(std::move(blueprint.model), optimizer_options(settings_.train), device_of(settings_.train)) {}
 
-Trainee::Passed Trainee::accumulate_gradients(std::int64_t first, std::int64_t step, std::int64_t cluster,
-                                              const Learner::Ready& ready) {
-  const config::Train& t = settings_.train;
+Batch Trainee::batch(std::int64_t first) const {
   std::vector<data::Sampler::Place> places;
-  for (std::int64_t i = 0; i < t.batch; ++i) places.push_back(sampler_.at(static_cast<std::uint64_t>(first + i)));
-  const Batch batch = data_->batch(Split::kTrain, places);
-  const LossReport report =
-      learner_.accumulate_gradients(batch, t.micro_batches, dropout_key(t.seed, step, cluster), ready);
-  return {report, batch.samples, batch.tokens};
+  for (std::int64_t i = 0; i < settings_.train.batch; ++i) {
+    places.push_back(sampler_.at(static_cast<std::uint64_t>(first + i)));
+  }
+  return data_->batch(Split::kTrain, places);
+}
+
+LossReport Trainee::accumulate_gradients(const Batch& batch, std::int64_t step, std::int64_t cluster,
+                                         const Learner::Ready& ready, std::optional<double> divisor) {
+  const config::Train& t = settings_.train;
+  return learner_.accumulate_gradients(batch, t.micro_batches, dropout_key(t.seed, step, cluster), ready, divisor);
 }
 
 std::uint64_t Trainee::evaluated_samples() const {

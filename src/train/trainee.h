@@ -29,15 +29,12 @@ class Trainee {
   Learner& learner() { return learner_; }
   const Learner& learner() const { return learner_; }
 
-  // Sets the gradients to those of `train.batch` samples, the run's order from `first` on. `step` and `cluster` draw
-  // dropout masks.
-  struct Passed {
-    LossReport report;
-    std::int64_t samples = 0;
-    std::int64_t tokens = 0;
-  };
-  Passed accumulate_gradients(std::int64_t first, std::int64_t step, std::int64_t cluster = 0,
-                              const Learner::Ready& ready = {});
+  // `train.batch` samples, the run's order from `first` on.
+  Batch batch(std::int64_t first) const;
+
+  // Sets the gradients to those of a batch. `step` and `cluster` draw dropout masks; the rest as in Learner.
+  LossReport accumulate_gradients(const Batch& batch, std::int64_t step, std::int64_t cluster = 0,
+                                  const Learner::Ready& ready = {}, std::optional<double> divisor = {});
 
   // How many samples an evaluation during training uses.
   std::uint64_t evaluated_samples() const;
