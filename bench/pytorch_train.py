@@ -258,7 +258,10 @@ def main():
     if a.peers > 1:
         torch.distributed.init_process_group("gloo", rank=a.rank, world_size=a.peers)
         torch.manual_seed(a.seed + a.rank)  # the model is rank 0's; the samples are its own
-        model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+        ddp = nn.parallel.DistributedDataParallel
+        # Gloo cannot send booleans, and the masks are constant.
+        ddp._set_params_and_buffers_to_ignore_for_model(model, [name for name, _ in model.named_buffers()])
+        model = ddp(model, gradient_as_bucket_view=True)
     decayed = [q for q in model.parameters() if q.dim() > 1]
     others = [q for q in model.parameters() if q.dim() <= 1]
     optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.01}, {"params": others, "weight_decay": 0}],

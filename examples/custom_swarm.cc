@@ -50,7 +50,7 @@ int main(int argc, char** argv) try {
   run.add_sink(std::make_unique<Printer>());
   peers.join(run.ticket(), run.blueprint().settings, directory);  // or on other computers: join() with the ticket
   const std::atomic<bool> stop = false;
-  const train::RunOutcome outcome = run.train(stop);
+  const train::RunOutcome outcome = run.train(stop, [&] { peers.check(); });
   peers.wait(std::chrono::seconds(10));
   std::printf("test accuracy %.1f%%, %zu peers sent %.1f MB\n", 100 * outcome.summary.test_accuracy.value_or(0),
               outcome.summary.peers.size(), static_cast<double>(*outcome.summary.bytes_sent) / 1e6);

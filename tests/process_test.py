@@ -164,12 +164,18 @@ class SwarmTest(ProcessTest):
 
     PEERS = 3
 
+    def setUp(self):
+        super().setUp()
+        self.cache = self.folder / "cache"
+        self.environment = {**os.environ, "XDG_CACHE_HOME": str(self.cache)}
+
     def start(self, *arguments, settings=(), **options):
         command = [BUILD / "rookery", *map(str, arguments)]
         for setting in settings:
             command += ["--set", setting]
         process = subprocess.Popen(command, cwd=options.pop("cwd", self.folder), stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True, **options)
+                                   stderr=subprocess.PIPE, text=True,
+                                   env=options.pop("env", self.environment), **options)
         self.addCleanup(self.end, process)
         return process
 
@@ -221,9 +227,7 @@ class SwarmTest(ProcessTest):
             except (FileNotFoundError, ProcessLookupError):
                 return True
         self.wait_until(lambda: all(map(gone, pids)), "a process is left")
-        left = [path for path in pathlib.Path(tempfile.gettempdir()).glob("rookery-*")
-                if any(path.name == f"rookery-{pid}" for pid in pids)]
-        self.assertEqual(left, [])
+        self.assertEqual(list(self.cache.rglob("scratch-*")), [])
         self.assertEqual([path.name for path in (self.folder / "run").iterdir() if path.name.startswith(".")], [])
 
     def result_lines(self, run="run"):
@@ -339,16 +343,25 @@ class SwarmTest(ProcessTest):
         self.assert_nothing_is_left(pids)
 
     def test_peers_end_when_their_coordinator_is_gone(self):
-        coordinator, ticket = self.coordinate("train.steps=100000")
-        peers = [self.join(ticket, name) for name in ("attic", "barn", "cellar")]
-        self.wait_for_step(3)
-        coordinator.kill()
-        coordinator.wait()
-        for peer in peers:
-            code, _, err = self.finish(peer)
-            self.assertEqual(code, 1, err)
-            self.assertIn("rookery: ", err)
-        self.assert_nothing_is_left([peer.pid for peer in peers])
+        for method in ("allreduce", "local-sgd", "gossip", "none"):
+            shutil.rmtree(self.folder / "run", ignore_errors=True)
+            coordinator, ticket = self.coordinate("train.steps=100000", f"sync.method={method}", "sync.interval=20")
+            peers = [self.join(ticket, "attic", "--speed", "0.2"), self.join(ticket, "barn"),
+                     self.join(ticket, "cellar")]
+            self.wait_for_step(3)
+            coordinator.kill()
+            coordinator.wait()
+            for peer in peers:
+                code, _, err = self.finish(peer)
+                self.assertEqual(code, 1, err)
+                self.assertIn("rookery: coordinator", err)
+            self.assert_nothing_is_left([peer.pid for peer in peers])
+
+    def test_a_peer_that_cannot_take_part_ends_a_local_swarm(self):
+        result = self.train(f"swarm.peers={self.PEERS}", "peer.1.memory=10KiB")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("peer-1 cannot take part: has too little memory", result.stderr)
+        self.assert_wrong_input(self.train(f"swarm.peers={self.PEERS}", "train.device=cuda"), "train.device")
 
     def test_data_goes_to_whoever_lacks_it(self):
         words = "".join(f"the {i}th bird sings of {i * i} summers. " for i in range(4000))

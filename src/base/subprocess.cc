@@ -116,4 +116,6 @@ std::optional<int> Subprocess::wait(std::chrono::milliseconds patience) {
   }
 }
 
+bool Subprocess::has_ended() { return pid_ < 0 || wait(std::chrono::milliseconds(0)).has_value(); }
+
 }  // namespace rookery

@@ -43,8 +43,10 @@ class Subprocess {
   ControlSocket& control() { return *control_; }
   pid_t pid() const { return pid_; }
 
-  // Waits for its end: the exit code, 128 + N if signal N ended it; nothing if it still runs.
+  // Waits for its end: the exit code, 128 + N if signal N ended it; nothing if it still runs. Requires: its end has not
+  // been seen before.
   std::optional<int> wait(std::chrono::milliseconds patience);
+  bool has_ended();
 
  private:
   pid_t pid_ = -1;

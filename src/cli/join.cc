@@ -38,11 +38,12 @@ int join(const JoinArguments& a) {
     throw InputError("--name: '{}' is no name; use letters, digits, - and _", options.name);
   }
   if (!a.device.empty()) options.device = a.device;
-  options.show = [](const config::Settings& settings) {
+  options.show = [](const config::Settings& settings, std::int64_t steps_done) {
     fmt::print(stderr, "training {} with {} peers, to step {}\n", settings.name, settings.swarm.peers,
                settings.train.steps);
     return std::make_unique<observe::Progress>(
         std::cerr, observe::Progress::Options{.total_steps = settings.train.steps,
+                                              .first_step = steps_done,
                                               .unit = observe::Progress::Unit::kSamples,
                                               .columns = [] { return observe::terminal_columns(STDERR_FILENO); }});
   };

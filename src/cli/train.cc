@@ -50,7 +50,7 @@ int train_together(const TrainOptions& options, const config::Settings& settings
   run.add_sink(progress_for(shown));
   say_what_starts(shown);
   peers.join(run.ticket(), run.blueprint().settings, directory);
-  const train::RunOutcome outcome = run.train(stop);
+  const train::RunOutcome outcome = run.train(stop, [&] { peers.check(); });
   peers.wait(kFarewell);
   return say_how_it_ended(shown, outcome, options.json);
 }

@@ -28,11 +28,11 @@ using net::LinkError;
 
 // A peer that was let in.
 struct Seat {
-  Seat(Clock& clock, net::Meeting meeting)
+  Seat(Clock& clock, net::Meeting meeting, const Aside& aside)
       : link(std::move(meeting.link)),
         guest(meeting.other),
         talk(*link),
-        files(clock.executor(), *link, Files::End::kCoordinator),
+        files(clock.executor(), *link, Files::End::kCoordinator, aside),
         patience(clock) {}
 
   // Has to do what comes next by then.
@@ -52,7 +52,9 @@ struct Seat {
   std::optional<wire::Ready> ready{};
   std::optional<std::uint64_t> halted{};  // the last step that it has begun, when it was told to stop
   std::deque<wire::Saved> unfetched{};
-  bool linked = false, ended = false, gone = false;
+  bool linked = false, ended = false, gone = false, refused = false;
+
+  bool is_done() const { return (ended && unfetched.empty()) || gone; }
 };
 
 }  // namespace
@@ -105,7 +107,8 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
 
   // Something has happened: whoever is to end has time again.
   void goes_on() {
-    if (!stopping_) return;
+    const auto ended = [](const auto& seat) { return seat->ended; };
+    if (!stopping_ && !std::ranges::any_of(seats_, ended)) return;
     deadline_ = clock_.now() + std::max(options_.farewell, 4 * longest_step_);
   }
 
@@ -124,7 +127,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
           continue;
         }
         ++self->strangers_;
-        const auto seat = std::make_shared<Seat>(self->clock_, std::move(meeting));
+        const auto seat = std::make_shared<Seat>(self->clock_, std::move(meeting), self->options_.aside);
         seat->expect_by(self->clock_.now() + self->options_.introduction, "introduce itself");
         boost::asio::co_spawn(self->clock_.executor(), serve(self, seat), boost::asio::detached);
       }
@@ -140,6 +143,9 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
         auto hearing = seat->talk.hear();
         const wire::SwarmMessage message = co_await std::move(hearing);
         if (self->closed_) break;
+        if (!seat->introduction != std::holds_alternative<wire::Introduction>(message) || seat->ended) {
+          throw wire::WireError("said something out of turn");
+        }
         std::visit([&](const auto& content) { self->heard(*seat, content); }, message);
         self->goes_on();
         if (std::holds_alternative<wire::Introduction>(message)) self->seat_down(seat);
@@ -153,7 +159,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       why = error.what();
       seat->link->close(LinkError(Failure::kProtocol, "", error.what()));
     } catch (const std::exception&) {  // whoever watches could not go on
-      self->broken_ = std::current_exception();
+      if (!self->broken_) self->broken_ = std::current_exception();
     }
     seat->patience.cancel();
     if (!seat->introduction) --self->strangers_;
@@ -161,15 +167,26 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     if (!self->closed_ && self->broken_) self->stop("the coordinator cannot go on");
   }
 
+  // What happens is told; if that cannot be done, the run cannot go on.
+  template <typename Tell>
+  void tell(const Tell& what) {
+    try {
+      what();
+    } catch (const std::exception&) {
+      if (!broken_) broken_ = std::current_exception();
+    }
+  }
+
   [[noreturn]] void refuse(Seat& seat, const std::string& why) {
-    watcher_.refused(seat.name(), why);
+    tell([&] { watcher_.refused(seat.name(), why); });
+    seat.refused = true;
+    if (options_.only_these) give_up(fmt::format("{} cannot take part: {}", seat.name(), why));
     const LinkError reason(Failure::kRefused, "", why);
     seat.link->close(reason);
     throw LinkError(reason);
   }
 
   void heard(Seat& seat, const wire::Introduction& introduction) {
-    if (seat.introduction) throw wire::WireError("introduced itself twice");
     if (introduction.contact.name != seat.name()) throw wire::WireError("introduced itself by another name");
     if (stopping_) refuse(seat, "the run is over");
     if (plan_) refuse(seat, "the run has begun without it");
@@ -198,8 +215,9 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     if (!seat.introduction || seat.ready) throw wire::WireError("was ready out of turn");
     seat.patience.cancel();
     if (stopping_) return;
+    const bool same_model = ready.model == options_.model && ready.parameters == options_.parameters;
     if (ready.data != options_.data) refuse(seat, "its data is not the same as that of this run");
-    if (ready.model != options_.model) refuse(seat, "its version of the model is not the same as that of this run");
+    if (!same_model) refuse(seat, "its version of the model is not the same as that of this run");
     seat.ready = ready;
     watcher_.ready(seat.name(), ready);
     const auto is_ready = [](const auto& other) { return other->ready.has_value(); };
@@ -273,8 +291,8 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     if (seat.unfetched.size() >= kMaxUnfetched) throw wire::WireError("saves faster than anybody can fetch");
     std::uint64_t bytes = 0;
     for (const wire::FileFacts& file : saved.files) bytes += std::min(file.size, std::uint64_t{1} << 50);
-    const std::uint64_t parameters = std::min(seat.ready->parameters, std::uint64_t{1} << 40);
-    if (bytes > kBytesPerParameter * parameters + kBytesBeside) throw wire::WireError("saved more than there can be");
+    if (bytes > kBytesPerParameter * options_.parameters + kBytesBeside)
+      throw wire::WireError("saved more than there can be");
     seat.unfetched.push_back(saved);
   }
 
@@ -297,7 +315,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       seat->unfetched.clear();  // it is gone, or breaks the rules
       if (!seat->gone) seat->link->close(LinkError(Failure::kProtocol, "", "did not give what it had saved"));
     } catch (const std::exception&) {  // the disk is full
-      self->broken_ = std::current_exception();
+      if (!self->broken_) self->broken_ = std::current_exception();
       seat->unfetched.clear();
       self->stop("the coordinator cannot go on");
     }
@@ -317,9 +335,11 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     if (!plan_) {
       refuse(seat, failed.text);  // it could not do what it was asked for
     }
-    const bool is_own = failed.culprit.empty();
-    fail(is_own ? seat.name() : failed.culprit, failed.text);
     seat.ended = true;
+    const bool is_own = failed.culprit.empty();
+    if (begun_ || !stopping_) {  // who is told to stop before the beginning has nothing to lose
+      fail(is_own ? seat.name() : failed.culprit, failed.text, is_own ? "could not go on" : "was lost");
+    }
     agree_on_the_end();
     changed_.notify();
   }
@@ -334,8 +354,9 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     const auto place = std::ranges::find_if(seats_, [&](const auto& other) { return other.get() == &seat; });
     if (place == seats_.end() || seat.ended) return changed_.notify();
     if (!plan_) {
-      watcher_.left(seat.name(), why);
+      if (!seat.refused) tell([&] { watcher_.left(seat.name(), why); });
       seats_.erase(place);
+      if (options_.only_these && !seat.refused) give_up(fmt::format("{} cannot take part: {}", seat.name(), why));
       return;
     }
     if (begun_ || !stopping_) fail(seat.name(), why);  // who was told to stop before the beginning just leaves
@@ -343,23 +364,27 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     changed_.notify();
   }
 
-  void fail(const std::string& peer, const std::string& why) {
+  void fail(const std::string& peer, const std::string& why, const char* what = "was lost") {
     if (failure_) return;
-    failure_ = fmt::format("{} was lost: {}", peer, why);
-    watcher_.lost(peer, why);
+    give_up(fmt::format("{} {}: {}", peer, what, why));
+    tell([&] { watcher_.lost(peer, why); });
+  }
+
+  void give_up(const std::string& why) {
+    if (!failure_) failure_ = why;
     stop(*failure_);
   }
 
   // Somebody has not done in time what it had to do.
   void late() {
     deadline_ = kNever;
-    const bool farewell = stopping_;
+    const bool links = !begun_ && !stopping_;
     for (const auto& seat : seats_) {
-      if (seat->ended || seat->gone || (!farewell && seat->linked)) continue;
+      if (seat->is_done() || (links && seat->linked)) continue;
       seat->gone = true;
-      const std::string why = farewell ? "did not end in time" : "could not link up with the others in time";
+      const std::string why = links ? "could not link up with the others in time" : "did not end in time";
       seat->link->close(LinkError(Failure::kLate, "", why));
-      if (!farewell) fail(seat->name(), why);
+      fail(seat->name(), why);
     }
     changed_.notify();
   }

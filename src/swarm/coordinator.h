@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "net/host.h"
+#include "swarm/files.h"
 #include "wire/swarm_message.h"
 
 namespace rookery::swarm {
@@ -42,13 +43,16 @@ struct CoordinatorOptions {
   std::string settings;                              // as TOML, for the peers
   std::size_t peers = 1;                             // how many to wait for
   std::string data{}, model{};                       // fingerprints that peers have to have
+  std::uint64_t parameters = 0;                      // of the model
+  bool only_these = false;                           // nobody else will come if one of them cannot take part
   std::vector<OfferedFile> data_files{};             // for peers that lack them
   std::vector<OfferedFile> checkpoint{};             // to start from
   std::filesystem::path incoming{};                  // where checkpoints that peers send are put; empty: nowhere
   Duration introduction = std::chrono::seconds(30);  // for who has come to say who it is
   Duration preparation = std::chrono::minutes(30);   // to open the data and build the model
   Duration links = std::chrono::seconds(60);         // for peers to link up once there is a plan
-  Duration farewell = std::chrono::seconds(60);      // without a word, when everybody is to end
+  Duration farewell = std::chrono::minutes(5);       // without a word, when everybody is to end
+  Aside aside{};                                     // where long work goes
 };
 
 // Brings a swarm together and sees it through: admits as many peers as are wanted, checks that they have the same model

@@ -59,7 +59,8 @@ struct Files::Shelf {
   std::unique_ptr<net::Channel> channel;
 };
 
-Files::Files(Executor executor, net::Link& link, End end) : shelf_(std::make_shared<Shelf>()) {
+Files::Files(Executor executor, net::Link& link, End end, Aside aside)
+    : shelf_(std::make_shared<Shelf>()), aside_(std::move(aside)) {
   const bool coordinates = end == End::kCoordinator;
   shelf_->channel = link.open(channel(coordinates ? kCoordinatorGives : kPeerGives));
   requests_ = link.open(channel(coordinates ? kPeerGives : kCoordinatorGives));
@@ -104,7 +105,7 @@ Task<> Files::serve(std::shared_ptr<Shelf> shelf) {
 }
 
 Task<> Files::fetch(wire::FileFacts facts, fs::path path, std::function<void(std::uint64_t)> moved) {
-  const fs::path temporary = path.string() + ".part";
+  const fs::path temporary = fmt::format("{}.{}.part", path.string(), ::getpid());  // others may fetch it, too
   std::exception_ptr failure;
   try {
     fs::create_directories(path.parent_path());
@@ -134,8 +135,13 @@ Task<> Files::fetch(wire::FileFacts facts, fs::path path, std::function<void(std
       if (moved) moved(pieces.front().bytes.size());
       pieces.pop_front();
     }
-    file.finish();
-    if (digest_of_file(temporary) != facts.digest) {
+    std::string found;
+    auto finishing = aside([&] {
+      file.finish();
+      found = digest_of_file(temporary);
+    });
+    co_await std::move(finishing);
+    if (found != facts.digest) {
       throw LinkError(Failure::kProtocol, requests_->peer(), fmt::format("sent {} damaged", facts.name));
     }
     fs::rename(temporary, path);
@@ -148,6 +154,15 @@ Task<> Files::fetch(wire::FileFacts facts, fs::path path, std::function<void(std
   std::error_code ignored;
   fs::remove(temporary, ignored);
   std::rethrow_exception(failure);
+}
+
+Task<> Files::aside(std::function<void()> work) {
+  if (!aside_) {
+    work();
+    co_return;
+  }
+  auto working = aside_(std::move(work));
+  co_await std::move(working);
 }
 
 wire::FileFacts facts_of(const fs::path& path, const std::string& name) {

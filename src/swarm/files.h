@@ -10,13 +10,16 @@
 
 namespace rookery::swarm {
 
+// Runs something that may take long where it does not hold up the network; empty: here and now.
+using Aside = std::function<Task<>(std::function<void()>)>;
+
 // Files that the two ends of a link give each other, by their digests: data sets and checkpoints. What was not offered
 // cannot be fetched. Confined to the link's executor; the link outlives this.
 class Files {
  public:
   // The ends are different ones: one coordinates.
   enum class End { kCoordinator, kPeer };
-  Files(Executor executor, net::Link& link, End end);
+  Files(Executor executor, net::Link& link, End end, Aside aside);
   ~Files();
   Files(const Files&) = delete;
   Files& operator=(const Files&) = delete;
@@ -33,9 +36,11 @@ class Files {
  private:
   struct Shelf;
   static Task<> serve(std::shared_ptr<Shelf> shelf);
+  Task<> aside(std::function<void()> work);
 
   std::shared_ptr<Shelf> shelf_;            // what this end gives
   std::unique_ptr<net::Channel> requests_;  // what it asks for
+  Aside aside_;
 };
 
 // What is to be known about a file that is called `name` to others. Throws InputError if it cannot be read.

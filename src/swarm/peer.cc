@@ -15,8 +15,10 @@ using net::Failure;
 using net::LinkError;
 
 template <typename Expected>
-Expected expect(const wire::SwarmMessage& message) {
-  if (const auto* stop = std::get_if<wire::Stop>(&message)) throw LinkError(Failure::kCancelled, "", stop->reason);
+Expected expect(const wire::SwarmMessage& message, const std::string& coordinator) {
+  if (const auto* stop = std::get_if<wire::Stop>(&message)) {
+    throw LinkError(Failure::kCancelled, coordinator, fmt::format("has stopped the run: {}", stop->reason));
+  }
   if (const auto* content = std::get_if<Expected>(&message)) return *content;
   throw wire::WireError("a message of the swarm out of turn");
 }
@@ -113,11 +115,11 @@ class Links {
 
 // What a peer's life has in common with the loop that listens to the coordinator.
 struct Life {
-  Life(Executor executor, net::Meeting meeting)
+  Life(Executor executor, net::Meeting meeting, const Aside& aside)
       : link(std::move(meeting.link)),
         coordinator(meeting.other.name),
         talk(*link),
-        files(executor, *link, Files::End::kPeer) {}
+        files(executor, *link, Files::End::kPeer, aside) {}
 
   std::shared_ptr<net::Link> link;  // to the coordinator
   std::string coordinator;          // its name
@@ -162,14 +164,14 @@ Task<> listen(std::shared_ptr<Life> life, Work* work) {
 
 Task<> take_part(Clock& clock, net::Host& host, PeerOptions options, Work& work) {
   auto dialling = host.dial(options.ticket);
-  const auto life = std::make_shared<Life>(clock.executor(), co_await std::move(dialling));
+  const auto life = std::make_shared<Life>(clock.executor(), co_await std::move(dialling), options.aside);
   Talk& talk = life->talk;
   const wire::Contact own{.name = host.options().name,
                           .fingerprint = host.identity().fingerprint().bytes(),
                           .addresses = options.addresses};
   talk.say(wire::Introduction{.contact = own, .memory = options.memory, .host = options.computer});
   auto assigning = talk.hear();
-  const auto assignment = expect<wire::Assignment>(co_await std::move(assigning));
+  const auto assignment = expect<wire::Assignment>(co_await std::move(assigning), life->coordinator);
 
   std::exception_ptr failure;
   wire::Failed failed;
@@ -185,7 +187,7 @@ Task<> take_part(Clock& clock, net::Host& host, PeerOptions options, Work& work)
   std::optional<Links> links;
   if (!failure) {
     auto planning = talk.hear();
-    plan = expect<wire::Plan>(co_await std::move(planning));
+    plan = expect<wire::Plan>(co_await std::move(planning), life->coordinator);
     links.emplace(clock, host, options, plan, life->link);
     try {
       auto connecting = links->connect();
@@ -198,7 +200,7 @@ Task<> take_part(Clock& clock, net::Host& host, PeerOptions options, Work& work)
   }
   if (!failure) {
     auto beginning = talk.hear();
-    expect<wire::Begin>(co_await std::move(beginning));
+    expect<wire::Begin>(co_await std::move(beginning), life->coordinator);
     TaskGroup listening(clock.executor());
     listening.spawn(listen(life, &work));
     try {

@@ -53,6 +53,7 @@ struct PeerOptions {
   std::uint64_t memory = 0;                   // bytes it may use; 0: as many as it has
   std::string computer{};                     // equal on peers of one computer
   Duration links = std::chrono::seconds(60);  // to link up with all others
+  Aside aside{};                              // where long work goes
 };
 
 // A peer's life in a swarm: joins by the ticket, prepares, links up with the others, does its part, and stays until the

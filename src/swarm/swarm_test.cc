@@ -162,6 +162,7 @@ struct SwarmTest : ::testing::Test {
     options_.peers = peers;
     options_.data = "data";
     options_.model = "model";
+    options_.parameters = 100;
     coordinator_ =
         std::make_unique<Coordinator>(world_.clock(), host, options_, watcher != nullptr ? *watcher : witness_);
   }
@@ -473,13 +474,44 @@ TEST_F(IntruderTest, WhoeverEndsBeforeTheBeginningIsNamed) {
     talk.say(introduction(host));
     auto assigning = talk.hear();
     co_await std::move(assigning);
-    talk.say(wire::Ready{.data = "data", .model = "model"});
+    talk.say(wire::Ready{.data = "data", .model = "model", .parameters = 100});
     auto planning = talk.hear();
     co_await std::move(planning);
     talk.say(wire::Ended{});
   };
   EXPECT_THAT(run(all(intrude("hasty", end_at_once, hasty), join("a", 1ms, 10))), HasSubstr("hasty was lost"));
   EXPECT_TRUE(peers_["a"].over);
+}
+
+// Somebody who has a ticket but no seat cannot disturb a run that has begun.
+TEST_F(IntruderTest, WhoeverHasNoSeatHasNoSay) {
+  const std::vector<wire::SwarmMessage> said = {wire::Ended{}, wire::Failed{.text = "all is lost"},
+                                                wire::Linked{.generation = 1}, wire::Saved{.step = 1},
+                                                wire::Halted{.step = 1}};
+  coordinate(2);
+  std::vector<std::string> endings(said.size());
+  std::vector<Task<>> tasks = all(join("a", 1ms, 100), join("b", 1ms, 100));
+  const auto intrude_later = [&](std::size_t i) -> Task<> {
+    co_await world_.clock().sleep_for(600ms);
+    const auto say = [&](Talk& talk, net::Host&) -> Task<> {
+      talk.say(said[i]);
+      co_return;
+    };
+    auto intruding = intrude("intruder-" + std::to_string(i), say, endings[i]);
+    co_await std::move(intruding);
+  };
+  for (std::size_t i = 0; i < said.size(); ++i) tasks.push_back(intrude_later(i));
+  EXPECT_EQ(run(std::move(tasks)), "");
+  EXPECT_EQ(peers_["b"].work->steps_done, 100u);
+  for (const std::string& ending : endings) EXPECT_THAT(ending, HasSubstr("out of turn"));
+}
+
+TEST_F(SwarmTest, WhereNobodyElseComesOneWhoCannotTakePartEndsTheRun) {
+  options_.only_these = true;
+  coordinate(2);
+  const auto no_memory = [](ModelledWork& work) { work.cannot = "has too little memory"; };
+  EXPECT_EQ(run(all(join("a", 1ms, 100), join("b", 50ms, 100, no_memory))),
+            "b cannot take part: has too little memory");
 }
 
 TEST_F(SwarmTest, StopBeforeTheBeginningIsNoLoss) {
@@ -502,6 +534,7 @@ TEST_F(SwarmTest, AWatcherThatCannotGoOnEndsTheRun) {
     void stepped(const std::string&, const wire::StepReport& report) override {
       if (report.step == 3) throw Error("no space left");
     }
+    void lost(const std::string&, const std::string&) override { throw Error("no space left for that either"); }
   } full_disk;
   coordinate(2, &full_disk);
   EXPECT_EQ(run(all(join("a", 1ms, 1000), join("b", 1ms, 1000))), "no space left");

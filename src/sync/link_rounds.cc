@@ -121,7 +121,8 @@ class LinkRounds::Handle final : public Round {
       rounds_.cancel(reason);
       return;
     }
-    boost::asio::post(rounds_.clock_.executor(), [&] { rounds_.cancel(reason); });
+    boost::asio::post(rounds_.clock_.executor(),
+                      [collectives = rounds_.collectives_, reason] { collectives->cancel(reason); });
     running_->over.get_future().wait();
   }
 

@@ -111,8 +111,9 @@ std::vector<DataFile> data_files(const config::Data& data) {
     add(kSourceFolder, source, source);
   } else {
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(source)) {
-      const bool hidden = entry.path().lexically_relative(source).string().find("/.") != std::string::npos ||
-                          entry.path().filename().string().starts_with('.');
+      const fs::path name = entry.path().lexically_relative(source);
+      const bool hidden =
+          std::ranges::any_of(name, [](const fs::path& part) { return part.string().starts_with('.'); });
       if (entry.is_regular_file() && !hidden) add(kSourceFolder, source, entry.path());
     }
   }

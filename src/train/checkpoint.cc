@@ -143,10 +143,11 @@ void save_checkpoint(const fs::path& checkpoints, const CheckpointInfo& info, Pa
   throw InputError("{}: cannot save a checkpoint: {}", e.path1().string(), e.code().message());
 }
 
-void take_checkpoint(const fs::path& checkpoints, const fs::path& folder, std::int64_t keep) try {
-  verify_checkpoint(folder);
+void take_checkpoint(const fs::path& checkpoints, const fs::path& folder, std::int64_t step, std::int64_t keep) try {
+  const std::int64_t found = read_checkpoint_info(folder).position.step;
+  if (found != step) throw InputError("{}: is a checkpoint of step {}, not of {}", folder.string(), found, step);
   fs::create_directories(checkpoints);
-  put_in_place(checkpoints, folder, read_checkpoint_info(folder).position.step, keep);
+  put_in_place(checkpoints, folder, step, keep);
 } catch (const fs::filesystem_error& e) {
   throw InputError("{}: cannot save a checkpoint: {}", e.path1().string(), e.code().message());
 }
@@ -206,11 +207,13 @@ void load_checkpoint(const CheckpointInfo& info, ParameterStore& store, Optimize
   optimizer->set_steps(info.optimizer_steps);
 }
 
-void load_method_state(const CheckpointInfo& info, std::span<const NamedTensor> method_state) {
+std::unique_ptr<SafetensorsFile> open_method_state(const CheckpointInfo& info) {
   const fs::path path = info.path / kMethodFile;
-  if (method_state.empty() || !fs::exists(path)) return;
-  const SafetensorsFile state(path);
-  for (const NamedTensor& s : method_state) state.read_into(s.name, s.tensor);
+  return fs::exists(path) ? std::make_unique<SafetensorsFile>(path) : nullptr;
+}
+
+void load_method_state(const SafetensorsFile& file, std::span<const NamedTensor> method_state) {
+  for (const NamedTensor& s : method_state) file.read_into(s.name, s.tensor);
 }
 
 std::map<std::string, std::string> identity(const config::Settings& settings) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -45,9 +46,10 @@ struct CheckpointInfo {
 void save_checkpoint(const std::filesystem::path& checkpoints, const CheckpointInfo& info, ParameterStore& store,
                      Optimizer& optimizer, std::int64_t keep, std::span<const NamedTensor> method_state = {});
 
-// Makes a folder that was written elsewhere a checkpoint of its own, whole; the same in all else. Throws InputError if
-// it is damaged.
-void take_checkpoint(const std::filesystem::path& checkpoints, const std::filesystem::path& folder, std::int64_t keep);
+// Makes a folder that was written elsewhere, and is whole, the checkpoint of that step. Throws InputError if it is of
+// another.
+void take_checkpoint(const std::filesystem::path& checkpoints, const std::filesystem::path& folder, std::int64_t step,
+                     std::int64_t keep);
 
 // The newest checkpoint's folder, if there is any.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& checkpoints);
@@ -62,8 +64,9 @@ void verify_checkpoint(const std::filesystem::path& checkpoint);
 // file has tensors that the store lacks.
 void load_checkpoint(const CheckpointInfo& info, ParameterStore& store, Optimizer* optimizer);
 
-// Restores what a method keeps, where the checkpoint has it.
-void load_method_state(const CheckpointInfo& info, std::span<const NamedTensor> method_state);
+// What a method had kept; nullptr if the checkpoint has nothing of that kind.
+std::unique_ptr<SafetensorsFile> open_method_state(const CheckpointInfo& info);
+void load_method_state(const SafetensorsFile& file, std::span<const NamedTensor> method_state);
 
 std::filesystem::path model_file(const std::filesystem::path& checkpoint);
 

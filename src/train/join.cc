@@ -1,11 +1,15 @@
 #include "train/join.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/loop_thread.h"
 #include "base/real_world.h"
 #include "net/tcp/route.h"
 #include "net/tcp/tcp_transport.h"
@@ -24,6 +28,24 @@ fs::path user_cache() {
   }
   const char* home = std::getenv("HOME");
   return (home != nullptr ? fs::path(home) / ".cache" : fs::temp_directory_path()) / "rookery";
+}
+
+// The name of a folder for this process alone, which is made when there is something to put there. Those of processes
+// that are gone are removed on the occasion.
+fs::path scratch_folder(const fs::path& cache) {
+  const std::string prefix = "scratch-";
+  std::error_code ignored;
+  fs::create_directories(cache);
+  for (const fs::directory_entry& entry : fs::directory_iterator(cache)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(prefix)) continue;
+    const auto pid = static_cast<pid_t>(std::strtol(name.c_str() + prefix.size(), nullptr, 10));
+    if (pid <= 0 || (::kill(pid, 0) != 0 && errno == ESRCH)) fs::remove_all(entry.path(), ignored);
+  }
+  std::string folder = (cache / fmt::format("{}{}-XXXXXX", prefix, ::getpid())).string();
+  if (::mkdtemp(folder.data()) == nullptr) throw InputError("{}: cannot be made: {}", folder, std::strerror(errno));
+  fs::remove(folder, ignored);
+  return folder;
 }
 
 // The same on all peers of this computer, and on no other.
@@ -45,6 +67,11 @@ std::string listening_address(const wire::Ticket& ticket) {
   };
   const bool alone = std::ranges::all_of(ticket.addresses, is_here);
   return net::join_host_port(alone ? "127.0.0.1" : "0.0.0.0", 0);
+}
+
+Task<> run_it(std::function<void()> work) {
+  work();
+  co_return;
 }
 
 }  // namespace
@@ -74,11 +101,13 @@ void join(const JoinOptions& options) {
                                 .memory = options.memory,
                                 .cache = cache / "data",
                                 .show = options.show,
-                                .scratch = fs::temp_directory_path() / fmt::format("rookery-{}", ::getpid())});
+                                .scratch = scratch_folder(cache)});
   swarm::PeerOptions peer{.ticket = options.ticket,
                           .addresses = net::dialable_addresses(host.address(), wire::kMaxAddresses),
                           .memory = static_cast<std::uint64_t>(options.memory),
                           .computer = options.computer.empty() ? this_computer() : options.computer};
+  LoopThread aside;
+  peer.aside = [&aside](std::function<void()> long_work) { return aside.run(run_it(std::move(long_work))); };
   world.run(swarm::take_part(world.clock(), host, peer, work));
   host.close();
 }

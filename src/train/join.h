@@ -25,8 +25,8 @@ struct JoinOptions {
   std::string computer{};               // equal on peers of one computer; empty: this one
   bool encrypt = true;
   net::LineOptions shaping{};  // of everything it sends to other peers
-  // Where its own steps are shown, made when it is known what is trained.
-  std::function<std::unique_ptr<observe::Sink>(const config::Settings&)> show{};
+  // Where its own steps are shown, made when it is known what is trained, and after which step.
+  std::function<std::unique_ptr<observe::Sink>(const config::Settings&, std::int64_t steps_done)> show{};
   std::filesystem::path cache{};  // where data that was fetched is kept; empty: the user's
 };
 

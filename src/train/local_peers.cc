@@ -86,9 +86,18 @@ void LocalPeers::join(const wire::Ticket& ticket, const config::Settings& settin
   }
 }
 
+void LocalPeers::check() {
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
+    if (!processes_[i].has_ended()) continue;
+    throw Error("{} has ended before the run began; see peers/{}.log in the run's directory",
+                name_of(i, processes_.size()), name_of(i, processes_.size()));
+  }
+}
+
 void LocalPeers::wait(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   for (Subprocess& process : processes_) {
+    if (process.has_ended()) continue;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     process.wait(std::max(left, std::chrono::milliseconds(0)));
   }

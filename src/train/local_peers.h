@@ -21,6 +21,9 @@ class LocalPeers {
   // peers/NAME.log of the run's directory.
   void join(const wire::Ticket& ticket, const config::Settings& settings, const RunDirectory& directory);
 
+  // Throws Error if one of them has ended.
+  void check();
+
   // Waits for them to end by themselves.
   void wait(std::chrono::milliseconds patience);
 

@@ -15,9 +15,7 @@ constexpr std::size_t kValuesSlot = 0, kBuffersSlot = 1, kNumbersSlot = 2, kTerm
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 Place checked(const config::Settings& settings, Place place) {
-  if (settings.train.device != "cpu") {
-    throw InputError("train.device is \"{}\", but peers of a swarm train on the cpu so far", settings.train.device);
-  }
+  check_device(settings.train);
   check_method(settings, place);
   return place;
 }

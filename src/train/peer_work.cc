@@ -11,9 +11,9 @@
 #include "base/random.h"
 #include "collective/codec.h"
 #include "observe/peak_memory.h"
-#include "sync/link_rounds.h"
 #include "train/checkpoint.h"
 #include "train/learner.h"
+#include "train/setup.h"
 
 namespace rookery::train {
 namespace {
@@ -35,6 +35,8 @@ std::vector<NamedTensor> common_state(sync::Method& method) {
   }
   return tensors;
 }
+
+LinkError coordinator_lost() { return {net::Failure::kClosed, "coordinator", "was lost"}; }
 
 }  // namespace
 
@@ -80,11 +82,18 @@ Task<config::Data> PeerWork::find_data(config::Data data, std::vector<wire::File
     }
     return here.size() == files.size();
   };
-  try {
-    if (is_here()) co_return data;
-  } catch (const std::exception&) {
-    // It is not, or cannot be read.
-  }
+  bool found = false;
+  const auto look = [](const auto& question, bool& answer) -> Task<> {
+    try {
+      answer = question();
+    } catch (const std::exception&) {
+      // It is not, or cannot be read.
+    }
+    co_return;
+  };
+  auto looking = compute_->run(look(is_here, found));  // large files take a while
+  co_await std::move(looking);
+  if (found) co_return data;
   std::string all;
   for (const wire::FileFacts& file : files) all += fmt::format("{} {}\n", file.name, file.digest);
   const fs::path folder = options_.cache / digest(std::as_bytes(std::span(all)));
@@ -105,6 +114,7 @@ Task<fs::path> PeerWork::fetch_all(std::vector<wire::FileFacts> files, fs::path 
 
 Task<wire::Ready> PeerWork::build(config::Settings settings, std::optional<fs::path> checkpoint) {
   use_threads(settings.train.threads);
+  check_device(settings.train);
   Blueprint blueprint = make_blueprint(std::move(settings));
   const Bytes needed = least_memory(blueprint);
   if (options_.memory > 0 && needed > options_.memory) {
@@ -116,27 +126,30 @@ Task<wire::Ready> PeerWork::build(config::Settings settings, std::optional<fs::p
                     .parameters = static_cast<std::uint64_t>(blueprint.model->parameter_count()),
                     .about = describe(blueprint)};
   trainee_ = std::make_unique<Trainee>(std::move(blueprint));
-  if (checkpoint) {
-    verify_checkpoint(*checkpoint);
-    resumed_from_ = read_checkpoint_info(*checkpoint);
-    check_identity(*resumed_from_, trainee_->settings(), trainee_->data_fingerprint());
-    load_checkpoint(*resumed_from_, trainee_->learner().store(), &trainee_->learner().optimizer());
-    steps_done_ = resumed_from_->position.step;
-    gate_.begun = static_cast<std::uint64_t>(steps_done_);
-  } else {
+  if (!checkpoint) {
     trainee_->learner().store().initialize(static_cast<std::uint64_t>(trainee_->settings().train.seed));
+    co_return ready;
   }
+  verify_checkpoint(*checkpoint);
+  const CheckpointInfo info = read_checkpoint_info(*checkpoint);
+  check_identity(info, trainee_->settings(), trainee_->data_fingerprint());
+  load_checkpoint(info, trainee_->learner().store(), &trainee_->learner().optimizer());
+  method_state_ = open_method_state(info);
+  position_ = info.position;
+  position_.samples /= trainee_->settings().swarm.peers;
+  position_.tokens /= trainee_->settings().swarm.peers;
+  gate_.begun = static_cast<std::uint64_t>(position_.step);
+  fs::remove_all(options_.scratch);
   co_return ready;
 }
 
 Task<wire::Ended> PeerWork::train(Part part, Report report) {
   part_ = std::move(part);
   report_ = std::move(report);
-  if (options_.show) shown_ = options_.show(trainee_->settings());
+  if (options_.show) shown_ = options_.show(trainee_->settings(), position_.step);
   const Place place = place_in(part_.plan, part_.rank, trainee_->learner().model());
   const config::Sync& sync = trainee_->settings().sync;
   std::exception_ptr failure;
-  std::string culprit;
   wire::Ended ended;
   {
     sync::LinkRounds rounds(network_, compute_->executor(), part_.rank, part_.links,
@@ -147,17 +160,16 @@ Task<wire::Ended> PeerWork::train(Part part, Report report) {
     sync::LinkRounds exact(
         network_, compute_->executor(), part_.rank, part_.links,
         {.generation = part_.plan.generation, .segment = kExactSegment, .slots = Member::kExactSlots});
+    rounds_ = &rounds;
+    exact_ = &exact;
+    if (abandoned_) abandon();
     try {
       auto working = compute_->run(work(rounds, exact));
       ended = co_await std::move(working);
-    } catch (const LinkError& error) {
+    } catch (const std::exception&) {
       failure = std::current_exception();
-      culprit = error.peer();
     }
-  }
-  if (failure && is_first_of_the_living(culprit)) {
-    auto saving = save_own_copy();
-    co_await std::move(saving);
+    rounds_ = exact_ = nullptr;
   }
   auto waiting = wait_until_kept();
   co_await std::move(waiting);
@@ -180,7 +192,7 @@ void PeerWork::end_at(std::uint64_t step) {
 }
 
 void PeerWork::kept(std::uint64_t step) {
-  while (!unkept_.empty() && unkept_.front().step <= step) {
+  if (!unkept_.empty() && unkept_.front().step == step) {
     for (const wire::FileFacts& file : unkept_.front().facts) coordinator_->withdraw(file);
     unkept_.pop_front();
     --unfetched_;
@@ -188,51 +200,82 @@ void PeerWork::kept(std::uint64_t step) {
   kept_.notify();
 }
 
+// Others may be in another step: whoever waits for them in a round would wait for ever.
 void PeerWork::abandon() {
   abandoned_ = true;
   end_at(halt());
+  for (sync::LinkRounds* rounds : {rounds_, exact_}) {
+    if (rounds != nullptr) rounds->cancel(coordinator_lost());
+  }
   kept_.notify();
 }
 
 Task<wire::Ended> PeerWork::work(sync::Rounds& rounds, sync::Rounds& exact) {
-  const config::Train& t = trainee_->settings().train;
   const Time start = compute_->clock().now();
   Member member(compute_->clock(), *trainee_, place_in(part_.plan, part_.rank, trainee_->learner().model()), rounds,
                 exact);
   member.keep_pace(pace_);
-  if (resumed_from_) {
-    member.resume(steps_done_);
-    load_method_state(*resumed_from_, common_state(member.method()));
-    fs::remove_all(options_.scratch);
+  if (position_.step > 0) {
+    member.resume(position_.step);
+    if (method_state_) load_method_state(*method_state_, common_state(member.method()));
+    method_state_.reset();
   }
-  while (member.steps_done() < t.steps) {
-    auto allowed = may_begin(static_cast<std::uint64_t>(member.steps_done()) + 1);
-    if (!co_await std::move(allowed)) break;
-    auto stepping = member.step();
-    const wire::StepReport report = co_await std::move(stepping);
-    steps_done_ = member.steps_done();
-    busy_seconds_ += report.compute_seconds;
-    tell(report);
-    if (steps_done_ == t.steps) break;
-    if (t.eval_batches > 0 && due(steps_done_, t.eval_every)) {
-      auto evaluating = evaluate(member, data::Split::kEval, trainee_->evaluated_samples());
-      co_await std::move(evaluating);
-    }
-    if (due(steps_done_, t.checkpoint_every)) {
-      auto saving = save(member, false);
-      co_await std::move(saving);
-    }
+  std::exception_ptr failure;
+  std::string culprit;
+  try {
+    auto stepping = take_steps(member);
+    co_await std::move(stepping);
+    if (abandoned_) throw LinkError(coordinator_lost());
+    auto finishing = finish(member);
+    co_await std::move(finishing);
+    auto saving = save(member, true);
+    co_await std::move(saving);
+  } catch (const LinkError& error) {
+    failure = std::current_exception();
+    culprit = error.peer();
+  } catch (const c10::Error& error) {  // whose what() has pages
+    throw Error("libtorch failed: {}", error.what_without_backtrace());
   }
-  auto finishing = finish(member);
-  co_await std::move(finishing);
-  auto saving = save(member, true);
-  co_await std::move(saving);
+  if (failure) {
+    position_.step = member.steps_done();
+    auto saving = save_own_copy(member, culprit);
+    co_await std::move(saving);
+    std::rethrow_exception(failure);
+  }
   const double seconds = std::chrono::duration<double>(compute_->clock().now() - start).count();
   wire::Ended ended{.peak_memory = static_cast<std::uint64_t>(observe::peak_memory()),
                     .busy_share = seconds > 0 ? busy_seconds_ / seconds : 0,
                     .rounds = member.method().rounds()};
-  if (t.eval_batches > 0) ended.entropy_floor = trainee_->data().entropy_floor(trainee_->evaluated_samples());
+  if (trainee_->settings().train.eval_batches > 0) {
+    ended.entropy_floor = trainee_->data().entropy_floor(trainee_->evaluated_samples());
+  }
   co_return ended;
+}
+
+Task<> PeerWork::take_steps(Member& member) {
+  const config::Train& t = trainee_->settings().train;
+  while (position_.step < t.steps) {
+    auto allowed = may_begin(static_cast<std::uint64_t>(position_.step) + 1);
+    if (!co_await std::move(allowed)) co_return;
+    auto stepping = member.step();
+    const wire::StepReport report = co_await std::move(stepping);
+    position_.step = member.steps_done();
+    position_.samples += static_cast<std::int64_t>(report.samples);
+    position_.tokens += static_cast<std::int64_t>(report.tokens);
+    position_.seconds += report.compute_seconds + report.wait_seconds;
+    if (!report.pulled) position_.loss = report.loss;
+    busy_seconds_ += report.compute_seconds;
+    tell(report);
+    if (position_.step == t.steps) co_return;
+    if (t.eval_batches > 0 && due(position_.step, t.eval_every)) {
+      auto evaluating = evaluate(member, data::Split::kEval, trainee_->evaluated_samples());
+      co_await std::move(evaluating);
+    }
+    if (due(position_.step, t.checkpoint_every)) {
+      auto saving = save(member, false);
+      co_await std::move(saving);
+    }
+  }
 }
 
 Task<bool> PeerWork::may_begin(std::uint64_t step) {
@@ -255,7 +298,7 @@ Task<> PeerWork::finish(Member& member) {
   const config::Train& t = trainee_->settings().train;
   auto settling = member.settle();
   co_await std::move(settling);
-  if (t.eval_batches > 0 && steps_done_ == t.steps) {
+  if (t.eval_batches > 0 && position_.step == t.steps) {
     auto evaluating = evaluate(member, data::Split::kEval, trainee_->evaluated_samples());
     co_await std::move(evaluating);
     auto testing = evaluate(member, data::Split::kTest, kMaxTestSamples);
@@ -267,7 +310,7 @@ Task<> PeerWork::finish(Member& member) {
 }
 
 Task<> PeerWork::evaluate(Member& member, data::Split split, std::uint64_t samples) {
-  wire::Evaluated evaluated{.step = static_cast<std::uint64_t>(steps_done_),
+  wire::Evaluated evaluated{.step = static_cast<std::uint64_t>(position_.step),
                             .split = split == data::Split::kEval ? "eval" : "test"};
   const bool alone = trainee_->settings().sync.method == "none";
   auto before = traffic();
@@ -279,10 +322,7 @@ Task<> PeerWork::evaluate(Member& member, data::Split split, std::uint64_t sampl
   evaluated.consensus_distance = evaluation.consensus_distance;
   auto after = traffic();
   const Traffic traffic_after = co_await std::move(after);
-  boost::asio::post(network_.executor(), [this, traffic_before, traffic_after] {
-    apart_.sent += traffic_after.sent - traffic_before.sent;
-    apart_.received += traffic_after.received - traffic_before.received;
-  });
+  set_apart(traffic_before, traffic_after);
   if (alone) {
     const auto own = trainee_->evaluate(split, 0, samples, false);
     evaluated.own = true;
@@ -295,9 +335,13 @@ Task<> PeerWork::evaluate(Member& member, data::Split split, std::uint64_t sampl
 // The average of all copies, written by the first; without a method that makes them one, the first copy. While the one
 // before is still on its way there is no other, but for the last.
 Task<> PeerWork::save(Member& member, bool last) {
-  const bool writes = part_.rank == 0 && (last || unfetched_ == 0);
+  bool writes = part_.rank == 0 && (last || unfetched_ == 0);
+  if (last) {
+    auto asking = is_first("");
+    writes = co_await std::move(asking);
+  }
   const auto write = [&] {
-    if (writes) write_checkpoint(&member, steps_done_);
+    if (writes) write_checkpoint(member);
   };
   if (trainee_->settings().sync.method == "none") {
     write();
@@ -309,25 +353,35 @@ Task<> PeerWork::save(Member& member, bool last) {
   co_await std::move(saving);
   auto after = traffic();
   const Traffic traffic_after = co_await std::move(after);
-  boost::asio::post(network_.executor(), [this, traffic_before, traffic_after] {
-    apart_.sent += traffic_after.sent - traffic_before.sent;
-    apart_.received += traffic_after.received - traffic_before.received;
-  });
+  set_apart(traffic_before, traffic_after);
 }
 
-void PeerWork::write_checkpoint(Member* member, std::int64_t step) {
+// When a peer was lost: of those who are left, the one with the lowest rank saves what it has.
+Task<> PeerWork::save_own_copy(Member& member, std::string culprit) {
+  if (abandoned_) co_return;
+  auto asking = is_first(culprit);
+  if (!co_await std::move(asking)) co_return;
+  try {
+    write_checkpoint(member);
+  } catch (const std::exception& error) {
+    spdlog::error("this copy could not be saved: {}", error.what());
+  }
+}
+
+void PeerWork::write_checkpoint(Member& member) {
   const auto clusters = static_cast<std::int64_t>(part_.plan.peers.size());
-  const config::Train& t = trainee_->settings().train;
+  Position position = position_;  // all do as much as this one, or almost
+  position.samples *= clusters;
+  position.tokens *= clusters;
   const CheckpointInfo info{.path = {},
-                            .position = {.step = step, .samples = step * t.batch * clusters},
+                            .position = position,
                             .optimizer_steps = trainee_->learner().optimizer().steps(),
                             .data = trainee_->data_fingerprint(),
                             .text = trainee_->data().tokenizer() != nullptr,
                             .made_with = identity(trainee_->settings())};
-  const std::vector<NamedTensor> state =
-      member != nullptr ? common_state(member->method()) : std::vector<NamedTensor>{};
-  save_checkpoint(options_.scratch, info, trainee_->learner().store(), trainee_->learner().optimizer(), 1, state);
-  Saving saving{.step = static_cast<std::uint64_t>(step)};
+  save_checkpoint(options_.scratch, info, trainee_->learner().store(), trainee_->learner().optimizer(), 1,
+                  common_state(member.method()));
+  Saving saving{.step = static_cast<std::uint64_t>(position.step)};
   for (const fs::directory_entry& entry : fs::directory_iterator(*newest_checkpoint(options_.scratch))) {
     saving.facts.push_back(swarm::facts_of(entry.path(), entry.path().filename().string()));
     saving.files.push_back(std::make_shared<NamelessFile>(entry.path()));
@@ -337,10 +391,27 @@ void PeerWork::write_checkpoint(Member* member, std::int64_t step) {
   boost::asio::post(network_.executor(), [this, saving] { offer(saving); });
 }
 
+template <typename T>
+Task<T> PeerWork::ask_network(std::function<T()> question) {
+  const auto answer = [](std::function<T()> asked) -> Task<T> { co_return asked(); };
+  auto asking = boost::asio::co_spawn(network_.executor(), answer(std::move(question)), boost::asio::use_awaitable);
+  co_return co_await std::move(asking);
+}
+
 Task<PeerWork::Traffic> PeerWork::traffic() {
-  const auto look = [](const PeerWork* self) -> Task<Traffic> { co_return self->traffic_now(); };
-  auto looking = boost::asio::co_spawn(network_.executor(), look(this), boost::asio::use_awaitable);
-  co_return co_await std::move(looking);
+  return ask_network<Traffic>([this] { return traffic_now(); });
+}
+
+Task<bool> PeerWork::is_first(std::string culprit) {
+  return ask_network<bool>([this, culprit] { return is_first_of_the_living(culprit); });
+}
+
+// What went over the links between two moments does not count as training.
+void PeerWork::set_apart(const Traffic& before, const Traffic& after) {
+  boost::asio::post(network_.executor(), [this, before, after] {
+    apart_.sent += after.sent - before.sent;
+    apart_.received += after.received - before.received;
+  });
 }
 
 void PeerWork::tell(const wire::SwarmMessage& message) {
@@ -389,26 +460,11 @@ void PeerWork::offer(Saving saving) {
   unkept_.push_back(std::move(saving));
 }
 
-// Of those who are left, the one with the lowest rank saves what there is.
 bool PeerWork::is_first_of_the_living(const std::string& culprit) const {
   for (std::size_t rank = 0; rank < part_.rank; ++rank) {
     if (part_.plan.peers[rank].contact.name != culprit && !part_.links[rank]->has_ended()) return false;
   }
   return true;
-}
-
-Task<> PeerWork::save_own_copy() {
-  const auto write = [](PeerWork* self) -> Task<> {
-    try {
-      self->write_checkpoint(nullptr, self->steps_done_);
-    } catch (const std::exception& error) {
-      spdlog::error("this copy could not be saved: {}", error.what());
-    }
-    co_return;
-  };
-  auto writing = compute_->run(write(this));
-  co_await std::move(writing);
-  co_await yield();  // what was posted here comes first
 }
 
 Task<> PeerWork::wait_until_kept() {

@@ -13,6 +13,7 @@
 #include "base/signal.h"
 #include "observe/metrics.h"
 #include "swarm/peer.h"
+#include "sync/link_rounds.h"
 #include "train/checkpoint.h"
 #include "train/member.h"
 #include "train/trainee.h"
@@ -27,8 +28,8 @@ struct PeerWorkOptions {
   double jitter = 0;
   Bytes memory = 0;             // that it may use; 0: all there is
   std::filesystem::path cache;  // where data that was fetched is kept
-  // Where its own steps are shown, made when it is known what is trained.
-  std::function<std::unique_ptr<observe::Sink>(const config::Settings&)> show{};
+  // Where its own steps are shown, made when it is known what is trained, and after which step.
+  std::function<std::unique_ptr<observe::Sink>(const config::Settings&, std::int64_t steps_done)> show{};
   std::filesystem::path scratch;  // for checkpoints on their way; nothing stays there
 };
 
@@ -73,12 +74,18 @@ class PeerWork final : public swarm::Work {
   // On the compute thread.
   Task<wire::Ready> build(config::Settings settings, std::optional<std::filesystem::path> checkpoint);
   Task<wire::Ended> work(sync::Rounds& rounds, sync::Rounds& exact);
+  Task<> take_steps(Member& member);
+  Task<> save_own_copy(Member& member, std::string culprit);
   Task<bool> may_begin(std::uint64_t step);
   Task<> finish(Member& member);
   Task<> evaluate(Member& member, data::Split split, std::uint64_t samples);
   Task<> save(Member& member, bool last);
-  void write_checkpoint(Member* member, std::int64_t step);
+  void write_checkpoint(Member& member);
   Task<Traffic> traffic();
+  void set_apart(const Traffic& before, const Traffic& after);
+  Task<bool> is_first(std::string culprit);
+  template <typename T>
+  Task<T> ask_network(std::function<T()> question);
   void tell(const wire::SwarmMessage& message);
 
   // On the network thread.
@@ -87,7 +94,6 @@ class PeerWork final : public swarm::Work {
   void show(const wire::StepReport& report);
   void offer(Saving saving);
   bool is_first_of_the_living(const std::string& culprit) const;
-  Task<> save_own_copy();
   Task<> wait_until_kept();
 
   Clock& network_;
@@ -97,10 +103,11 @@ class PeerWork final : public swarm::Work {
 
   // Made by prepare(), and of the compute thread.
   std::unique_ptr<Trainee> trainee_;
-  std::optional<CheckpointInfo> resumed_from_;
-  std::int64_t steps_done_ = 0;
+  std::unique_ptr<SafetensorsFile> method_state_;  // that a checkpoint had
+  Position position_;                              // of this copy alone
   double busy_seconds_ = 0;
   std::atomic<std::size_t> unfetched_ = 0;  // checkpoints; counted by both threads
+  std::atomic<bool> abandoned_ = false;
 
   // Of the network thread.
   swarm::Files* coordinator_ = nullptr;
@@ -111,8 +118,9 @@ class PeerWork final : public swarm::Work {
   std::uint64_t shown_bytes_ = 0;
   Traffic apart_;  // what evaluations and checkpoints took
   std::deque<Saving> unkept_;
-  bool abandoned_ = false;
   Signal kept_;
+  sync::LinkRounds* rounds_ = nullptr;  // while it trains
+  sync::LinkRounds* exact_ = nullptr;
 
   Gate gate_;
 };

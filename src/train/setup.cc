@@ -104,4 +104,10 @@ at::Device device_of(const config::Train& train) {
   }
 }
 
+void check_device(const config::Train& train) {
+  if (train.device != "cpu") {
+    throw InputError("train.device is \"{}\", but peers of a swarm train on the cpu so far", train.device);
+  }
+}
+
 }  // namespace rookery::train

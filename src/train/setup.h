@@ -24,4 +24,7 @@ OptimizerOptions optimizer_options(const config::Train& train);
 ScheduleOptions schedule_options(const config::Train& train);
 at::Device device_of(const config::Train& train);
 
+// Throws InputError unless a peer of a swarm can train on this device.
+void check_device(const config::Train& train);
+
 }  // namespace rookery::train

@@ -1,6 +1,8 @@
 #include "train/swarm_record.h"
 
 #include <algorithm>
+#include <fstream>
+#include <limits>
 
 #include <nlohmann/json.hpp>
 
@@ -82,8 +84,13 @@ void SwarmRecord::planned(const wire::Plan& plan) {
     std::filesystem::create_directories(directory_.peers());
     const auto path = directory_.peers() / (name + ".jsonl");
     observe::truncate_after(path, began_at_.step);
-    peers_[name].lines = std::make_unique<FileWriter>(path, FileWriter::Mode::kAppend);
+    Peer& peer = peers_[name];
+    peer.lines = std::make_unique<FileWriter>(path, FileWriter::Mode::kAppend);
+    const Position earlier = position_at(path, began_at_.step);
+    peer.samples = earlier.samples;
+    peer.tokens = earlier.tokens;
   }
+  has_plan_ = true;
 }
 
 void SwarmRecord::began() {
@@ -147,6 +154,14 @@ void SwarmRecord::evaluated(const std::string& name, const wire::Evaluated& eval
     return;
   }
   if (evaluation.own) peers_.at(name).eval_loss = evaluation.loss;
+  const auto number = static_cast<std::int64_t>(evaluation.step);
+  if (number > settings_.train.steps) throw Error("{} has evaluated step {}, which does not exist", name, number);
+  if (number <= position_.step) {  // a run that had come to its end was resumed
+    eval_loss_ = evaluation.loss;
+    eval_accuracy_ = evaluation.accuracy;
+    consensus_distance_ = evaluation.consensus_distance;
+    return;
+  }
   steps_[static_cast<std::int64_t>(evaluation.step)].evaluations[name] = evaluation;
   write_complete_steps();
 }
@@ -227,7 +242,7 @@ void SwarmRecord::ended(const std::string& peer, const wire::Ended& summary) { p
 
 void SwarmRecord::saved(const std::string& peer, std::uint64_t step, const std::filesystem::path& folder) {
   make_durable(directory_.metrics());  // a checkpoint must not outlive the lines before it
-  take_checkpoint(directory_.checkpoints(), folder, settings_.train.keep_checkpoints);
+  take_checkpoint(directory_.checkpoints(), folder, static_cast<std::int64_t>(step), settings_.train.keep_checkpoints);
   saved_step_ = static_cast<std::int64_t>(step);
   note("checkpoint", peer, fmt::format("at step {}", step));
 }
@@ -238,7 +253,13 @@ observe::Summary SwarmRecord::finish() {
          !steps_.begin()->second.reports.empty()) {
     write_first_step();
   }
-  const double seconds = position_.seconds - began_at_.seconds;
+  double computed = 0, waited = 0;  // in steps, as in a run of one peer
+  for (const auto& [name, peer] : peers_) {
+    computed += peer.compute_seconds;
+    waited += peer.wait_seconds;
+  }
+  const auto peers = static_cast<double>(std::max<std::size_t>(1, peers_.size()));
+  const double seconds = (computed + waited) / peers;
   observe::Summary summary{.final_loss = position_.loss,
                            .eval_loss = eval_loss_,
                            .eval_accuracy = eval_accuracy_,
@@ -253,12 +274,9 @@ observe::Summary SwarmRecord::finish() {
     summary.test_loss = test->loss;
     summary.test_accuracy = test->accuracy;
   }
-  double computed = 0, waited = 0;
   summary.bytes_sent = 0;
   summary.rounds = 0;
   for (const auto& [name, peer] : peers_) {
-    computed += peer.compute_seconds;
-    waited += peer.wait_seconds;
     *summary.bytes_sent += static_cast<std::int64_t>(peer.last.bytes_sent);
     observe::PeerSummary& own = summary.peers.emplace_back(observe::PeerSummary{.name = name});
     own.bytes_sent = static_cast<std::int64_t>(peer.last.bytes_sent);
@@ -275,14 +293,33 @@ observe::Summary SwarmRecord::finish() {
   summary.consensus_distance = consensus_distance_;
   const std::int64_t steps = position_.step - began_at_.step;
   if (steps > 0) {
-    summary.measured_step_seconds =
-        (computed + waited) / static_cast<double>(steps) / static_cast<double>(peers_.size());
+    summary.measured_step_seconds = seconds / static_cast<double>(steps);
   }
-  if (position_.step == settings_.train.steps) {
+  const bool was_finished = steps == 0 && std::filesystem::exists(directory_.summary());
+  if (position_.step == settings_.train.steps && !was_finished) {
     replace_file(directory_.summary(), observe::to_json(summary).dump(2) + "\n");
   }
   sinks_.finish(summary);
   return summary;
+}
+
+Position position_at(const std::filesystem::path& metrics, std::int64_t step) {
+  Position position;
+  std::ifstream file(metrics);
+  for (std::string line; std::getline(file, line);) {
+    const auto object = nlohmann::json::parse(line, nullptr, false);
+    if (!object.is_object() || object.value("step", std::numeric_limits<std::int64_t>::max()) > step) continue;
+    const auto number = [&](const char* key) {
+      const auto found = object.find(key);
+      return found != object.end() && found->is_number() ? found->get<double>() : 0.0;
+    };
+    position.samples = static_cast<std::int64_t>(number("samples"));
+    position.tokens = static_cast<std::int64_t>(number("tokens"));
+    position.seconds = number("seconds");
+    position.loss = number("loss");
+  }
+  position.step = step;
+  return position;
 }
 
 }  // namespace rookery::train

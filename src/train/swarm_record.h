@@ -40,7 +40,7 @@ class SwarmRecord final : public swarm::Watcher {
   void lost(const std::string& peer, const std::string& why) override;
   void saved(const std::string& peer, std::uint64_t step, const std::filesystem::path& folder) override;
 
-  std::int64_t steps_done() const { return position_.step; }
+  bool has_plan() const { return has_plan_; }
   std::optional<std::int64_t> saved_step() const { return saved_step_; }
 
   // After the last step: passes what is left on to the sinks, and writes summary.json if the run has come to its end.
@@ -86,9 +86,13 @@ class SwarmRecord final : public swarm::Watcher {
   std::function<void(const std::string&)> tell_;
   std::map<std::string, Peer> peers_;
   std::map<std::int64_t, Step> steps_;  // that not everybody has done
+  bool has_plan_ = false;
   std::optional<std::int64_t> saved_step_;
   std::optional<double> eval_loss_, eval_accuracy_, consensus_distance_;
   std::map<std::string, wire::Evaluated> tests_;
 };
+
+// How far a run had come after a step, by its lines: that of the step, or the last one before.
+Position position_at(const std::filesystem::path& metrics, std::int64_t step);
 
 }  // namespace rookery::train

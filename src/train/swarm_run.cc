@@ -1,14 +1,11 @@
 #include "train/swarm_run.h"
 
-#include <fstream>
-
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
 #include "base/log.h"
 #include "net/tcp/route.h"
 #include "net/tcp/tcp_transport.h"
 #include "train/make_method.h"
+#include "train/setup.h"
 
 namespace rookery::train {
 namespace {
@@ -32,24 +29,17 @@ void check(const config::Settings& settings, const model::Model& model, bool loc
   if (local || !depends_on_hosts) check_method(settings, place_in(plan, 0, model));
 }
 
-// How far the run had come when the checkpoint was made: the line of its last step.
-Position position_at(const fs::path& metrics, std::int64_t step) {
-  Position position{.step = step};
-  std::ifstream file(metrics);
-  for (std::string line; std::getline(file, line);) {
-    const auto object = nlohmann::json::parse(line, nullptr, false);
-    if (!object.is_object() || object.value("step", std::int64_t{-1}) != step) continue;
-    position.samples = object.value("samples", std::int64_t{0});
-    position.tokens = object.value("tokens", std::int64_t{0});
-    position.seconds = object.value("seconds", 0.0);
-    position.loss = object.value("loss", 0.0);
-  }
-  return position;
-}
-
 std::vector<swarm::OfferedFile> offered(const std::vector<DataFile>& files) {
   std::vector<swarm::OfferedFile> result;
-  for (const DataFile& file : files) result.push_back({swarm::facts_of(file.path, file.name), file.path});
+  if (files.size() > wire::kMaxFiles) {
+    throw InputError("data.source: consists of {} files, but peers can be given at most {}; join some of them",
+                     files.size(), wire::kMaxFiles);
+  }
+  for (const DataFile& file : files) {
+    if (!wire::is_file_name(file.name))
+      throw InputError("{}: peers cannot be given a file of this name", file.path.string());
+    result.push_back({swarm::facts_of(file.path, file.name), file.path});
+  }
   return result;
 }
 
@@ -61,11 +51,18 @@ std::vector<swarm::OfferedFile> offered(const fs::path& folder) {
   return offered(files);
 }
 
+Task<> run_it(std::function<void()> work) {
+  work();
+  co_return;
+}
+
 }  // namespace
 
 SwarmRun::SwarmRun(config::Settings settings, RunDirectory directory, bool resume, const SwarmRunOptions& options)
-    : blueprint_(make_blueprint(std::move(settings))), directory_(std::move(directory)) {
+    : blueprint_(make_blueprint(std::move(settings))), directory_(std::move(directory)), local_(options.local) {
   check(blueprint_.settings, *blueprint_.model, options.local);
+  check_device(blueprint_.settings.train);
+  data_files_ = offered(data_files(blueprint_.settings.data));
   if (blueprint_.settings.sync.method == "auto") blueprint_.settings.sync.method = "allreduce";
   const auto checkpoint = resume ? newest_checkpoint(directory_.checkpoints()) : std::nullopt;
   if (checkpoint) {
@@ -99,24 +96,33 @@ SwarmRun::SwarmRun(config::Settings settings, RunDirectory directory, bool resum
 
 SwarmRun::~SwarmRun() { host_->close(); }
 
-RunOutcome SwarmRun::train(const std::atomic<bool>& stop) {
+RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<void()>& watch) {
   const fs::path incoming = directory_.root() / ".incoming";
   fs::remove_all(incoming);
   swarm::CoordinatorOptions options{.settings = config::to_toml(blueprint_.settings),
                                     .peers = static_cast<std::size_t>(blueprint_.settings.swarm.peers),
                                     .data = blueprint_.data_fingerprint,
                                     .model = fingerprint(*blueprint_.model),
-                                    .data_files = offered(data_files(blueprint_.settings.data)),
+                                    .parameters = static_cast<std::uint64_t>(blueprint_.model->parameter_count()),
+                                    .only_these = local_,
+                                    .data_files = data_files_,
                                     .checkpoint = checkpoint_,
                                     .incoming = incoming};
+  options.aside = [this](std::function<void()> work) { return aside_.run(run_it(std::move(work))); };
   swarm::Coordinator coordinator(world_.clock(), *host_, std::move(options), *record_);
   bool over = false;
+  std::exception_ptr trouble;
   const auto obey = [&]() -> Task<> {
-    while (!over && !stop) {
+    while (!over && !stop && !trouble) {
       auto sleeping = world_.clock().sleep_for(kLookAgain);
       co_await std::move(sleeping);
+      try {
+        if (watch && !over && !record_->has_plan()) watch();
+      } catch (const Error&) {
+        trouble = std::current_exception();
+      }
     }
-    if (!over) coordinator.stop("interrupted");
+    if (!over) coordinator.stop(trouble ? "not all peers could start" : "interrupted");
   };
   const auto see_through = [&]() -> Task<> {
     TaskGroup group(world_.executor());
@@ -129,6 +135,7 @@ RunOutcome SwarmRun::train(const std::atomic<bool>& stop) {
       failure = std::current_exception();
     }
     over = true;
+    if (trouble) failure = trouble;
     auto joined = group.join();
     co_await std::move(joined);
     if (failure) std::rethrow_exception(failure);

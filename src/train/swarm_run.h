@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/loop_thread.h"
 #include "base/real_world.h"
 #include "net/host.h"
 #include "swarm/coordinator.h"
@@ -48,7 +49,8 @@ class SwarmRun {
   void tell_events_to(std::function<void(const std::string&)> tell) { record_->tell_events_to(std::move(tell)); }
 
   // Until the run is over: all steps are done, `stop` was set, or a peer was lost, which throws Error with its name.
-  RunOutcome train(const std::atomic<bool>& stop);
+  // `watch` is called now and then before the run begins; if it throws Error, there is none.
+  RunOutcome train(const std::atomic<bool>& stop, const std::function<void()>& watch = {});
 
  private:
   Blueprint blueprint_;
@@ -56,8 +58,10 @@ class SwarmRun {
   Position began_at_;
   std::optional<std::filesystem::path> moved_aside_;
   wire::Ticket ticket_;
-  std::vector<swarm::OfferedFile> checkpoint_;
+  bool local_;
+  std::vector<swarm::OfferedFile> data_files_, checkpoint_;
 
+  LoopThread aside_;  // for long work
   RealWorld world_;
   std::unique_ptr<net::Transport> transport_;
   std::unique_ptr<net::Host> host_;
