@@ -133,8 +133,8 @@ def intervals(bench):
     print_table(rows)
 
 
-# Peers that are slowed take 1.4 of two cores together: it is the methods that are measured, not the machine.
-SLOWED = {f"peer.{i}.speed": 0.35 for i in range(4)}
+# Peers that are slowed take one of two cores together: it is the methods that are measured, not the machine.
+SLOWED = {f"peer.{i}.speed": 0.25 for i in range(4)}
 PARAMETERS = 124_672  # of SMALL with its context of 64
 
 
@@ -147,11 +147,17 @@ def own_seconds(result):
     return times
 
 
-def mean_step(result):
-    """Mean step time, the first tenth apart."""
-    times = own_seconds(result)
-    first = len(times) // 10
-    return (times[-1] - times[first]) / (len(times) - 1 - first)
+def usual_step(result):
+    """The median over steps of the peers' mean step time, the first third apart: peers learn their pace there."""
+    lines = result[1]
+    return statistics.median(line["compute_seconds"] + line["wait_seconds"] for line in lines[len(lines) // 3:])
+
+
+def waiting(result):
+    """The share of its time in which a peer waits for others, the same steps apart."""
+    lines = result[1][len(result[1]) // 3:]
+    waited, worked = (sum(line[key] for line in lines) for key in ("wait_seconds", "compute_seconds"))
+    return 100 * waited / (waited + worked)
 
 
 def time_to(result, loss):
@@ -219,19 +225,21 @@ def slow(bench):
 
 def hidden(bench):
     """Gossip hides its communication, and absorbs jitter."""
-    base = {**SMALL, **SLOWED, "swarm.peers": 4, "train.batch": 8, "train.steps": 200, "train.eval_batches": 1}
+    base = {**SMALL, **SLOWED, "swarm.peers": 4, "train.batch": 16, "train.steps": 120, "train.eval_batches": 1}
     exchanged = 8 * 4 * PARAMETERS  # bits that a peer sends in a step
-    compute = statistics.median(mean_step(bench.run(seed, {**base, "sync.method": "none"})) for seed in bench.seeds)
+    compute = statistics.median(usual_step(bench.run(seed, {**base, "sync.method": "none"})) for seed in bench.seeds)
     print(f"A step takes {1000 * compute:.1f} ms without communication.\n")
-    rows = [["communication / compute", "links", "none", "gossip", "gossip / none", "allreduce / none"]]
+    rows = [["communication / compute", "links", "none", "gossip", "gossip / none", "allreduce / none", "gossip waits",
+             "allreduce waits"]]
     for share in (0.2, 0.5, 0.8):
         links = {"network.bandwidth": f"{exchanged / (share * compute) / 1e6:.0f}mbit"}
         arms = {m: {**base, **links, "sync.method": m} for m in ("none", "gossip", "allreduce")}
         results = bench.compare(arms)
-        times = {name: [mean_step(run) for run in runs] for name, runs in results.items()}
+        times = {name: [usual_step(run) for run in runs] for name, runs in results.items()}
         rows.append([str(share), links["network.bandwidth"],
                      *(spread((1000 * t for t in times[m]), "{:.1f} ms") for m in ("none", "gossip")),
-                     *(spread(t / n for t, n in zip(times[m], times["none"])) for m in ("gossip", "allreduce"))])
+                     *(spread(t / n for t, n in zip(times[m], times["none"])) for m in ("gossip", "allreduce")),
+                     *(spread((waiting(r) for r in results[m]), "{:.1f}%") for m in ("gossip", "allreduce"))])
     print_table(rows)
     links = {"network.bandwidth": f"{exchanged / (0.5 * compute) / 1e6:.0f}mbit"}
     jitter = {f"peer.{i}.jitter": 0.2 for i in range(4)}
@@ -240,11 +248,12 @@ def hidden(bench):
         arms[method] = {**base, **links, "sync.method": method}
         arms[f"{method}, jitter"] = {**arms[method], **jitter}
     results = bench.compare(arms)
-    times = {name: [mean_step(run) for run in runs] for name, runs in results.items()}
-    rows = [["method", "step", "step with 20% jitter", "grows by"]]
+    times = {name: [usual_step(run) for run in runs] for name, runs in results.items()}
+    rows = [["method", "step", "step with 20% jitter", "grows by", "waits", "waits with jitter"]]
     for method in ("none", "gossip", "allreduce"):
         rows.append([method, *(spread((1000 * t for t in times[name]), "{:.1f} ms") for name in (method, f"{method}, jitter")),
-                     spread((100 * (b / a - 1) for a, b in zip(times[method], times[f"{method}, jitter"])), "{:.1f}%")])
+                     spread((100 * (b / a - 1) for a, b in zip(times[method], times[f"{method}, jitter"])), "{:.1f}%"),
+                     *(spread((waiting(r) for r in results[name]), "{:.1f}%") for name in (method, f"{method}, jitter"))])
     print_table(rows)
 
 

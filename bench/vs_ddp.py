@@ -21,8 +21,8 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BRIDGE, NETWORK = "rkbench", "10.87.0"
 CASES = {
-    "gpt-128x8": (dict(layers=8, width=128, heads=8, context=256), 4, 30),
-    "gpt-256x6": (dict(layers=6, width=256, heads=8, context=128), 4, 30),
+    "gpt-128x8": (dict(layers=8, width=128, heads=8, context=256), 4, 25),
+    "gpt-256x6": (dict(layers=6, width=256, heads=8, context=128), 4, 25),
 }
 LINKS = {"fast": None, "1gbit": "1gbit", "100mbit": "100mbit"}
 

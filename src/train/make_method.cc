@@ -16,7 +16,11 @@
 namespace rookery::train {
 namespace {
 
-constexpr std::size_t kBucket = 25'000'000 / sizeof(float);
+// As large as links like it, but several, so that the first are on their way while backward goes on.
+std::size_t bucket_of(std::size_t values) {
+  constexpr std::size_t kLargest = 25'000'000 / sizeof(float), kSmallest = 32 * 1024, kAtLeast = 4;
+  return std::clamp(values / kAtLeast, kSmallest, kLargest);
+}
 
 // Trains alone: no two copies ever meet.
 class None final : public sync::Method {};
@@ -45,11 +49,11 @@ sync::LocalOptions local_options(const config::Sync& sync, const Place& place) {
   return local;
 }
 
-sync::OuterOptions outer_options(const config::Sync& sync) {
+sync::OuterOptions outer_options(const config::Sync& sync, const Place& place) {
   return {.lr = sync.outer_lr,
           .momentum = sync.outer_momentum,
           .warmup = static_cast<std::uint64_t>(sync.warmup_steps),
-          .bucket = kBucket};
+          .bucket = bucket_of(place.values)};
 }
 
 sync::PullOptions pull_options(const config::Settings& settings) {
@@ -107,7 +111,7 @@ void check_method(const config::Settings& settings, const Place& place) {
 
 std::size_t method_slots(const config::Settings& settings, const Place& place) {
   const std::string method = method_name(settings.sync);
-  const std::size_t buckets = sync::AllReduce::buckets(place.values, kBucket);
+  const std::size_t buckets = sync::AllReduce::buckets(place.values, bucket_of(place.values));
   if (method == "allreduce") return buckets;
   if (!is_local(method)) return 0;
   const auto fragments = static_cast<std::size_t>(settings.sync.fragments);
@@ -118,7 +122,8 @@ std::unique_ptr<sync::Method> make_method(const config::Settings& settings, cons
   const config::Sync& sync = settings.sync;
   const std::string method = method_name(sync);
   const float share = place.share();
-  if (method == "allreduce") return std::make_unique<sync::AllReduce>(rounds, share, kBucket, sync.codec != "none");
+  if (method == "allreduce")
+    return std::make_unique<sync::AllReduce>(rounds, share, bucket_of(place.values), sync.codec != "none");
   if (method == "gossip") {
     const bool waits = sync.mode == "atc";
     const sync::GossipOptions options{
@@ -128,11 +133,11 @@ std::unique_ptr<sync::Method> make_method(const config::Settings& settings, cons
   }
   if (method == "local-sgd") return std::make_unique<sync::LocalSgd>(rounds, share, local_options(sync, place));
   if (method == "diloco") {
-    return std::make_unique<sync::Diloco>(rounds, share, local_options(sync, place), outer_options(sync));
+    return std::make_unique<sync::Diloco>(rounds, share, local_options(sync, place), outer_options(sync, place));
   }
   if (method == "palsgd") {
-    return std::make_unique<sync::Palsgd>(rounds, share, place.cluster, local_options(sync, place), outer_options(sync),
-                                          pull_options(settings));
+    return std::make_unique<sync::Palsgd>(rounds, share, place.cluster, local_options(sync, place),
+                                          outer_options(sync, place), pull_options(settings));
   }
   ROOKERY_CHECK(method == "none", "method = {}", method);
   return std::make_unique<None>();

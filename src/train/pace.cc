@@ -12,6 +12,7 @@ namespace rookery::train {
 namespace {
 
 constexpr double kLeastFactor = 0.05;
+constexpr std::size_t kLearningSteps = 30;
 constexpr std::uint64_t kPace = 0x70616365;
 
 std::chrono::nanoseconds processor_time() {
@@ -25,8 +26,11 @@ std::chrono::nanoseconds processor_time() {
 Pace::Pace(double speed, double jitter, std::uint64_t seed, const std::string& name)
     : speed_(std::min(speed, 1.0)), jitter_(jitter), seed_(seed), peer_(word_of(name)) {}
 
-void Pace::begin(std::int64_t step) {
+void Pace::begin(std::int64_t step, std::size_t kind) {
   if (!is_slowed()) return;
+  kind_ = &kinds_[kind];
+  ++kind_->steps;
+  place_ = 0;
   Random random({seed_, kPace, peer_, static_cast<std::uint64_t>(step)});
   const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
   const double z = radius * std::cos(2 * std::numbers::pi * random.uniform());  // standard normal
@@ -37,8 +41,11 @@ void Pace::begin(std::int64_t step) {
 
 void Pace::keep() {
   if (!is_slowed()) return;
-  const auto worked = processor_time() - worked_before_;
-  std::this_thread::sleep_until(start_ + std::chrono::duration_cast<std::chrono::nanoseconds>(worked * factor_));
+  const std::chrono::nanoseconds worked = processor_time() - worked_before_;
+  if (place_ == kind_->work.size()) kind_->work.push_back(worked);
+  std::chrono::nanoseconds& known = kind_->work[place_++];
+  if (kind_->steps <= kLearningSteps) known = std::min(known, worked);
+  std::this_thread::sleep_until(start_ + std::chrono::duration_cast<std::chrono::nanoseconds>(known * factor_));
 }
 
 }  // namespace rookery::train

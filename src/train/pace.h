@@ -2,23 +2,25 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 
 namespace rookery::train {
 
-// Makes this peer as slow as it is asked to be: a swarm of unequal computers on one. The time that work would have
-// taken is measured in processor time of the calling thread, so that peers who share a computer do not slow each other
-// down as long as there are processors enough.
+// Makes this peer as slow as it is asked to be: a swarm of unequal computers on one. What the work takes at full speed
+// is learnt from the first steps, in processor time of the calling thread, so that peers who share a computer do not
+// slow each other down as long as there are processors enough, and noise does not count.
 class Pace {
  public:
   // `speed`: share of this computer's; 1 or more: all of it. `jitter`: standard deviation of the time that a step
   // takes, as a share, drawn from (seed, name, step).
   Pace(double speed, double jitter, std::uint64_t seed, const std::string& name);
 
-  // A step begins.
-  void begin(std::int64_t step);
+  // A step begins. Steps of one kind do the same work, and call keep() at the same places.
+  void begin(std::int64_t step, std::size_t kind);
 
   // Sleeps until as much time has passed as the work so far was to take.
   void keep();
@@ -29,9 +31,18 @@ class Pace {
  private:
   bool is_slowed() const { return speed_ < 1 || jitter_ > 0; }
 
+  // What the work up to each place takes at full speed: the least that was seen in the first steps.
+  struct Kind {
+    std::size_t steps = 0;
+    std::vector<std::chrono::nanoseconds> work{};
+  };
+
   double speed_, jitter_;
   std::uint64_t seed_, peer_;
-  double factor_ = 1;  // of this step
+  std::map<std::size_t, Kind> kinds_;
+  Kind* kind_ = nullptr;   // of this step
+  std::size_t place_ = 0;  // in this step
+  double factor_ = 1;      // of this step
   std::chrono::steady_clock::time_point start_;
   std::chrono::nanoseconds worked_before_{};
 };
