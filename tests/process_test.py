@@ -88,6 +88,16 @@ class ProcessTest(unittest.TestCase):
             del line["seconds"], line["step_seconds"]
         return lines
 
+    def write_digits(self):
+        folder = self.folder / "mnist"
+        folder.mkdir()
+        for split, count in (("train", 200), ("t10k", 20)):
+            labels = bytes(i % 10 for i in range(count))
+            # Class k is a bright row k: something that can be learnt.
+            images = b"".join(bytes(255 if row == label else 0 for row in range(28) for _ in range(28)) for label in labels)
+            (folder / f"{split}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 0x803, count, 28, 28) + images)
+            (folder / f"{split}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, count) + labels)
+
     def checkpoints(self):
         return sorted(path.name for path in (self.folder / "run" / "checkpoints").iterdir())
 
@@ -169,8 +179,8 @@ class SwarmTest(ProcessTest):
         self.cache = self.folder / "cache"
         self.environment = {**os.environ, "XDG_CACHE_HOME": str(self.cache)}
 
-    def start(self, *arguments, settings=(), **options):
-        command = [BUILD / "rookery", *map(str, arguments)]
+    def start(self, *arguments, settings=(), program="rookery", **options):
+        command = [BUILD / program, *map(str, arguments)]
         for setting in settings:
             command += ["--set", setting]
         process = subprocess.Popen(command, cwd=options.pop("cwd", self.folder), stdout=subprocess.PIPE,
@@ -362,6 +372,22 @@ class SwarmTest(ProcessTest):
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("peer-1 cannot take part: has too little memory", result.stderr)
         self.assert_wrong_input(self.train(f"swarm.peers={self.PEERS}", "train.device=cuda"), "train.device")
+
+    def test_a_peer_without_the_run_s_model_is_told_so(self):
+        self.write_digits()
+        settings = ["model.kind=reader", "data.source=mnist", "train.steps=4", "swarm.peers=2", "train.threads=1"]
+        coordinator = self.start("coordinate", "--listen", "127.0.0.1:0", "--out", "run", program="custom_model",
+                                 settings=settings)
+        ticket = coordinator.stdout.readline().split()[2]
+        code, _, err = self.finish(self.join(ticket, "stranger"))
+        self.assertEqual(code, 2, err)
+        self.assertIn("reader", err)
+        peers = [self.start("join", ticket, "--name", name, program="custom_model") for name in ("attic", "barn")]
+        code, _, err = self.finish(coordinator)
+        self.assertEqual(code, 0, err)
+        self.assertIn("stranger was not admitted", err)
+        for peer in peers:
+            self.assertEqual(self.finish(peer)[0], 0)
 
     def test_data_goes_to_whoever_lacks_it(self):
         words = "".join(f"the {i}th bird sings of {i * i} summers. " for i in range(4000))
@@ -717,14 +743,7 @@ class CommandTest(ProcessTest):
         self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_a_model_of_ones_own_works_like_the_others(self):
-        folder = self.folder / "mnist"
-        folder.mkdir()
-        for split, count in (("train", 200), ("t10k", 20)):
-            labels = bytes(i % 10 for i in range(count))
-            # Class k is a bright row k: something that can be learnt.
-            images = b"".join(bytes(255 if row == label else 0 for row in range(28) for _ in range(28)) for label in labels)
-            (folder / f"{split}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 0x803, count, 28, 28) + images)
-            (folder / f"{split}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, count) + labels)
+        self.write_digits()
         settings = ["model.kind=reader", "data.source=mnist", "train.steps=60", "train.batch=20", "train.lr=0.01",
                     "train.threads=1"]
         result = self.run_program("train", "--out", "run", "--json", program="custom_model", settings=settings)

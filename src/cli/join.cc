@@ -24,7 +24,7 @@ struct JoinArguments {
 int join(const JoinArguments& a) {
   train::JoinOptions options{.name = a.name.empty() ? train::computer_name() : a.name,
                              .threads = a.threads,
-                             .speed = a.speed,
+                             .pace = {.speed = a.speed},
                              .encrypt = !a.plain};
   try {
     options.ticket = wire::parse_ticket(a.ticket);

@@ -134,6 +134,7 @@ struct Network {
 struct Peer {
   double speed = 1;
   double jitter = 0;
+  std::chrono::nanoseconds step_time{0};
   std::optional<Bytes> memory;  // none: "unlimited"
   std::string host;
 

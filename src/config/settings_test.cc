@@ -14,6 +14,8 @@
 namespace rookery::config {
 namespace {
 
+using namespace std::chrono_literals;
+
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using testing::HasSubstr;
@@ -81,7 +83,7 @@ Settings heavily_changed() {
   s.sync = {"palsgd", 100, "int8", "one-peer-exp", "atc", 0.5, 0.1, 0.8, 0.2, 1, 0.02, "every-step", 64,
             4,        5,   0.5,    true,           "clip"};
   s.network = {123456789.5, milliseconds(20), nanoseconds(1234567), 0.01};
-  s.peers = {{0.5, 0.2, Bytes{512} << 20, "a"}, {}, {2, 0, 1'000'000'007, "b"}};
+  s.peers = {{0.5, 0.2, 50ms, Bytes{512} << 20, "a"}, {}, {2, 0, 0s, 1'000'000'007, "b"}};
   s.dashboard.listen = "127.0.0.1:0";
   return s;
 }
@@ -126,7 +128,7 @@ host = "b"
   expected.pipeline.stages = {{0, 3}, {3, 6}};
   expected.network.bandwidth = 100e6;
   expected.network.latency = milliseconds(20);
-  expected.peers = {{0.5, 0, Bytes{512} << 20, ""}, {1, 0, std::nullopt, "b"}};
+  expected.peers = {{0.5, 0, 0s, Bytes{512} << 20, ""}, {1, 0, 0s, std::nullopt, "b"}};
   EXPECT_EQ(s, expected);
 }
 
@@ -167,7 +169,7 @@ TEST_F(SettingsTest, OverridesTakeTomlValues) {
 
 TEST_F(SettingsTest, OverridesReachSinglePeers) {
   const Settings s = set({"swarm.peers=3", "peer.1.speed=0.5", "peer.1.host=b"});
-  EXPECT_EQ(s.peers, (std::vector<Peer>{{}, {0.5, 0, std::nullopt, "b"}}));
+  EXPECT_EQ(s.peers, (std::vector<Peer>{{}, {0.5, 0, 0s, std::nullopt, "b"}}));
   EXPECT_EQ(refusal_of_set("peer.x.speed=1"),
             "--set: peer.x.speed is not a known key; write peer.NUMBER.KEY, e.g. peer.0.speed");
   EXPECT_THAT(refusal_of_set("peer.99999999999.speed=1"), HasSubstr("not a known key"));

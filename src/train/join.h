@@ -10,6 +10,7 @@
 #include "config/settings.h"
 #include "net/line.h"
 #include "observe/metrics.h"
+#include "train/pace.h"
 #include "wire/ticket.h"
 
 namespace rookery::train {
@@ -20,8 +21,7 @@ struct JoinOptions {
   Bytes memory = 0;                     // that it may use; 0: all there is
   std::int64_t threads = 0;             // that compute; 0: as the run says
   std::optional<std::string> device{};  // instead of the run's
-  double speed = 1;                     // share of this computer's
-  double jitter = 0;                    // of its step time, as a share
+  Pace::Options pace{};                 // that it keeps
   std::string computer{};               // equal on peers of one computer; empty: this one
   bool encrypt = true;
   net::LineOptions shaping{};  // of everything it sends to other peers

@@ -38,6 +38,7 @@ json orders(std::size_t i, const wire::Ticket& ticket, const config::Settings& s
                                                  : std::max<std::int64_t>(1, cores / settings.swarm.peers)},
           {"speed", peer.speed},
           {"jitter", peer.jitter},
+          {"step_time", peer.step_time.count()},
           {"host", peer.host},
           {"bandwidth", settings.network.bandwidth.value_or(0)},
           {"latency", settings.network.latency.count()},
@@ -56,9 +57,10 @@ int live(ControlSocket& control) {
                       .name = order.at("name"),
                       .memory = order.at("memory"),
                       .threads = order.at("threads"),
-                      .speed = order.at("speed"),
-                      .jitter = order.at("jitter"),
                       .computer = order.at("host")};
+  options.pace = {.speed = order.at("speed"),
+                  .jitter = order.at("jitter"),
+                  .step_time = std::chrono::nanoseconds(order.at("step_time").get<std::int64_t>())};
   options.shaping = {.bandwidth = order.at("bandwidth"),
                      .latency = std::chrono::nanoseconds(order.at("latency").get<std::int64_t>()),
                      .jitter = std::chrono::nanoseconds(order.at("network_jitter").get<std::int64_t>()),

@@ -85,9 +85,9 @@ Task<wire::StepReport> Member::step() {
   wire::StepReport report{.step = step + 1, .lr = lr};
   Duration waited{};
   const Time start = clock_.now();
-  const sync::Move move = method_->move(step);
-  if (pace_ != nullptr) pace_->begin(step_, static_cast<std::size_t>(move));
-  if (move == sync::Move::kPull) {
+  const bool pulls = method_->move(step) == sync::Move::kPull;
+  if (pace_ != nullptr) pace_->begin(step_, pulls ? Pace::Kind::kOther : Pace::Kind::kGradient);
+  if (pulls) {
     method_->pull(step, learning_rate(schedule_options(t), step_) / t.lr, copy());
     report.pulled = true;
   } else {

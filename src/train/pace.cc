@@ -23,18 +23,22 @@ std::chrono::nanoseconds processor_time() {
 
 }  // namespace
 
-Pace::Pace(double speed, double jitter, std::uint64_t seed, const std::string& name)
-    : speed_(std::min(speed, 1.0)), jitter_(jitter), seed_(seed), peer_(word_of(name)) {}
+Pace::Pace(Options options, std::uint64_t seed, const std::string& name)
+    : options_(options), seed_(seed), peer_(word_of(name)) {}
 
-void Pace::begin(std::int64_t step, std::size_t kind) {
+void Pace::begin(std::int64_t step, Kind kind) {
   if (!is_slowed()) return;
-  kind_ = &kinds_[kind];
-  ++kind_->steps;
+  work_ = &kinds_[kind];
+  ++work_->steps;
   place_ = 0;
   Random random({seed_, kPace, peer_, static_cast<std::uint64_t>(step)});
   const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
   const double z = radius * std::cos(2 * std::numbers::pi * random.uniform());  // standard normal
-  factor_ = std::max(kLeastFactor, 1 + jitter_ * z) / speed_;
+  factor_ = std::max(kLeastFactor, 1 + options_.jitter * z) / std::min(1.0, options_.speed);
+  if (kind == Kind::kGradient && options_.step_time.count() > 0 && work_->steps > 1) {
+    const std::chrono::nanoseconds whole = std::max(work_->until.back(), std::chrono::nanoseconds(1));
+    factor_ *= static_cast<double>(options_.step_time.count()) / static_cast<double>(whole.count());
+  }
   start_ = std::chrono::steady_clock::now();
   worked_before_ = processor_time();
 }
@@ -42,9 +46,9 @@ void Pace::begin(std::int64_t step, std::size_t kind) {
 void Pace::keep() {
   if (!is_slowed()) return;
   const std::chrono::nanoseconds worked = processor_time() - worked_before_;
-  if (place_ == kind_->work.size()) kind_->work.push_back(worked);
-  std::chrono::nanoseconds& known = kind_->work[place_++];
-  if (kind_->steps <= kLearningSteps) known = std::min(known, worked);
+  if (place_ == work_->until.size()) work_->until.push_back(worked);
+  std::chrono::nanoseconds& known = work_->until[place_++];
+  if (work_->steps <= kLearningSteps) known = std::min(known, worked);
   std::this_thread::sleep_until(start_ + std::chrono::duration_cast<std::chrono::nanoseconds>(known * factor_));
 }
 

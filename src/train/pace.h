@@ -15,12 +15,18 @@ namespace rookery::train {
 // slow each other down as long as there are processors enough, and noise does not count.
 class Pace {
  public:
-  // `speed`: share of this computer's; 1 or more: all of it. `jitter`: standard deviation of the time that a step
-  // takes, as a share, drawn from (seed, name, step).
-  Pace(double speed, double jitter, std::uint64_t seed, const std::string& name);
+  struct Options {
+    double speed = 1;                       // share of this computer's; 1 or more: all of it
+    double jitter = 0;                      // standard deviation of the time that a step takes, as a share
+    std::chrono::nanoseconds step_time{0};  // of a step with a gradient, whatever it takes here; 0: what it takes
+  };
+
+  // Jitter is drawn from (seed, name, step).
+  Pace(Options options, std::uint64_t seed, const std::string& name);
 
   // A step begins. Steps of one kind do the same work, and call keep() at the same places.
-  void begin(std::int64_t step, std::size_t kind);
+  enum class Kind { kGradient, kOther };
+  void begin(std::int64_t step, Kind kind);
 
   // Sleeps until as much time has passed as the work so far was to take.
   void keep();
@@ -29,18 +35,18 @@ class Pace {
   void waited(Duration duration) { start_ += duration; }
 
  private:
-  bool is_slowed() const { return speed_ < 1 || jitter_ > 0; }
+  bool is_slowed() const { return options_.speed < 1 || options_.jitter > 0 || options_.step_time.count() > 0; }
 
   // What the work up to each place takes at full speed: the least that was seen in the first steps.
-  struct Kind {
+  struct Work {
     std::size_t steps = 0;
-    std::vector<std::chrono::nanoseconds> work{};
+    std::vector<std::chrono::nanoseconds> until{};
   };
 
-  double speed_, jitter_;
+  Options options_;
   std::uint64_t seed_, peer_;
-  std::map<std::size_t, Kind> kinds_;
-  Kind* kind_ = nullptr;   // of this step
+  std::map<Kind, Work> kinds_;
+  Work* work_ = nullptr;   // of this step
   std::size_t place_ = 0;  // in this step
   double factor_ = 1;      // of this step
   std::chrono::steady_clock::time_point start_;

@@ -43,7 +43,7 @@ LinkError coordinator_lost() { return {net::Failure::kClosed, "coordinator", "wa
 PeerWork::PeerWork(Clock& network, PeerWorkOptions options)
     : network_(network),
       options_(std::move(options)),
-      pace_(options_.speed, options_.jitter, word_of("pace"), options_.name),
+      pace_(options_.pace, word_of("pace"), options_.name),
       compute_(std::make_unique<LoopThread>()) {}
 
 PeerWork::~PeerWork() {

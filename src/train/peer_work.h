@@ -24,10 +24,9 @@ struct PeerWorkOptions {
   std::string name;
   std::int64_t threads = 0;             // that compute; 0: as the run says
   std::optional<std::string> device{};  // instead of the run's
-  double speed = 1;                     // share of this computer's
-  double jitter = 0;
-  Bytes memory = 0;             // that it may use; 0: all there is
-  std::filesystem::path cache;  // where data that was fetched is kept
+  Pace::Options pace{};                 // that it keeps
+  Bytes memory = 0;                     // that it may use; 0: all there is
+  std::filesystem::path cache;          // where data that was fetched is kept
   // Where its own steps are shown, made when it is known what is trained, and after which step.
   std::function<std::unique_ptr<observe::Sink>(const config::Settings&, std::int64_t steps_done)> show{};
   std::filesystem::path scratch;  // for checkpoints on their way; nothing stays there
