@@ -1,9 +1,12 @@
 #include "base/clock.h"
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/loop_thread.h"
 #include "base/signal.h"
 #include "base/virtual_world.h"
 #include "base/wall_clock.h"
@@ -123,6 +126,37 @@ TEST(WallClockTest, AlarmsRingInOrderAndNotBeforeTheirTime) {
   io.run();
   EXPECT_EQ(rung, (std::vector{1, 2}));
   EXPECT_GE(clock.now(), start + 3ms);
+}
+
+TEST(LoopThreadTest, TasksRunThereAndResultsComeBack) {
+  boost::asio::io_context here;
+  LoopThread there;
+  std::thread::id ran_on, returned_on;
+  int result = 0;
+  const auto square = [&](int x) -> Task<int> {
+    co_await there.clock().sleep_for(1ms);
+    ran_on = std::this_thread::get_id();
+    if (x < 0) throw Error("no");
+    co_return x * x;
+  };
+  const auto ask = [&]() -> Task<> {
+    auto asking = there.run(square(7));
+    result = co_await std::move(asking);
+    returned_on = std::this_thread::get_id();
+    bool failed = false;
+    try {
+      auto again = there.run(square(-1));
+      co_await std::move(again);
+    } catch (const Error&) {
+      failed = true;
+    }
+    EXPECT_TRUE(failed);
+  };
+  boost::asio::co_spawn(here, ask(), boost::asio::detached);
+  here.run();
+  EXPECT_EQ(result, 49);
+  EXPECT_NE(ran_on, std::this_thread::get_id());
+  EXPECT_EQ(returned_on, std::this_thread::get_id());
 }
 
 }  // namespace
