@@ -72,6 +72,7 @@ void Progress::account(const StepMetrics& metrics, Time now) {
   const bool first = step_ == options_.first_step;
   loss_ = first || !std::isfinite(loss_) ? metrics.loss : kFade * loss_ + (1 - kFade) * metrics.loss;
   if (metrics.eval_loss) eval_loss_ = metrics.eval_loss;
+  if (metrics.consensus_distance) distance_ = metrics.consensus_distance;
   if (metrics.together) {
     recent_wait_ = kFade * recent_wait_ + metrics.together->wait_seconds;
     recent_busy_ = kFade * recent_busy_ + metrics.together->compute_seconds;
@@ -108,6 +109,7 @@ std::vector<std::string> Progress::facts() const {
       facts.push_back(fmt::format("{}/s sent", format_bytes(static_cast<Bytes>(recent_bytes_ / recent_seconds_))));
     }
   }
+  if (distance_) facts.push_back(fmt::format("distance {:.2g}", *distance_));
   return facts;
 }
 

@@ -56,6 +56,7 @@ class Progress : public Sink {
   std::int64_t drawn_step_;
   double loss_ = 0;                  // exponentially smoothed
   std::optional<double> eval_loss_;  // of the last evaluation
+  std::optional<double> distance_;   // of the copies, then
   // Work and time of the last steps, older ones fading out; their quotients are the speeds shown.
   double recent_work_ = 0, recent_steps_ = 0, recent_seconds_ = 0;
   double recent_wait_ = 0, recent_busy_ = 0, recent_bytes_ = 0;  // of a swarm

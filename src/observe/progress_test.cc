@@ -62,6 +62,16 @@ TEST_F(ProgressTest, PlainLinesComeEveryFiveSecondsAndAtEvaluations) {
   EXPECT_THAT(written(), HasSubstr("step 6/100  loss 2  eval 1.5  "));
 }
 
+TEST_F(ProgressTest, ASwarmShowsWhatItCostsToBeTogether) {
+  Progress progress(out_, options(0));
+  now_ += seconds(1);
+  StepMetrics metrics{.step = 1, .loss = 2, .samples = 10, .tokens = 1000, .eval_loss = 1.5};
+  metrics.together = {.compute_seconds = 0.75, .wait_seconds = 0.25, .bytes_sent = 2 << 20};
+  metrics.consensus_distance = 0.125;
+  progress.step(metrics);
+  EXPECT_THAT(written(), HasSubstr("waiting 25%  2.0 MiB/s sent  distance 0.12"));
+}
+
 TEST_F(ProgressTest, FinishDoesNotRepeatALine) {
   Progress progress(out_, options(0));
   step(progress, seconds(1));
