@@ -9,4 +9,12 @@ LoopThread::~LoopThread() {
   thread_.join();
 }
 
+Task<> LoopThread::call(std::function<void()> work) {
+  const auto as_task = [](std::function<void()> called) -> Task<> {
+    called();
+    co_return;
+  };
+  return run(as_task(std::move(work)));
+}
+
 }  // namespace rookery

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <thread>
 
@@ -28,6 +29,9 @@ class LoopThread {
   Task<T> run(Task<T> task) {
     return boost::asio::co_spawn(io_, std::move(task), boost::asio::use_awaitable);
   }
+
+  // The same for what is no task: work that takes long.
+  Task<> call(std::function<void()> work);
 
  private:
   boost::asio::io_context io_{1};

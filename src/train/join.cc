@@ -69,11 +69,6 @@ std::string listening_address(const wire::Ticket& ticket) {
   return net::join_host_port(alone ? "127.0.0.1" : "0.0.0.0", 0);
 }
 
-Task<> run_it(std::function<void()> work) {
-  work();
-  co_return;
-}
-
 }  // namespace
 
 std::string computer_name() {
@@ -106,7 +101,7 @@ void join(const JoinOptions& options) {
                           .memory = static_cast<std::uint64_t>(options.memory),
                           .computer = options.computer.empty() ? this_computer() : options.computer};
   LoopThread aside;
-  peer.aside = [&aside](std::function<void()> long_work) { return aside.run(run_it(std::move(long_work))); };
+  peer.aside = [&aside](std::function<void()> long_work) { return aside.call(std::move(long_work)); };
   world.run(swarm::take_part(world.clock(), host, peer, work));
   host.close();
 }

@@ -22,9 +22,6 @@ namespace fs = std::filesystem;
 using net::LinkError;
 
 constexpr std::uint32_t kMethodSegment = 0, kExactSegment = 1;
-constexpr std::uint64_t kMaxTestSamples = 10000;  // all of the usual image sets, and enough of a large text
-
-bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
 std::vector<NamedTensor> common_state(sync::Method& method) {
   std::vector<NamedTensor> tensors;
@@ -83,15 +80,13 @@ Task<config::Data> PeerWork::find_data(config::Data data, std::vector<wire::File
     return here.size() == files.size();
   };
   bool found = false;
-  const auto look = [](const auto& question, bool& answer) -> Task<> {
+  auto looking = compute_->call([&] {  // large files take a while
     try {
-      answer = question();
+      found = is_here();
     } catch (const std::exception&) {
       // It is not, or cannot be read.
     }
-    co_return;
-  };
-  auto looking = compute_->run(look(is_here, found));  // large files take a while
+  });
   co_await std::move(looking);
   if (found) co_return data;
   std::string all;

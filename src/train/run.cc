@@ -17,16 +17,11 @@ namespace {
 
 using data::Split;
 
-// The test at the end of a run: all of the usual image sets, and enough of a large text.
-constexpr std::uint64_t kMaxTestSamples = 10000;
-
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 double rate(std::int64_t amount, double seconds) { return seconds > 0 ? static_cast<double>(amount) / seconds : 0; }
-
-bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
 }  // namespace
 

@@ -24,6 +24,12 @@ OptimizerOptions optimizer_options(const config::Train& train);
 ScheduleOptions schedule_options(const config::Train& train);
 at::Device device_of(const config::Train& train);
 
+// Whether something that is done every so many steps, or never (0), is done after this one.
+inline bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
+
+// The test at the end of a run: all of the usual image sets, and enough of a large text.
+inline constexpr std::uint64_t kMaxTestSamples = 10000;
+
 // Throws InputError unless a peer of a swarm can train on this device.
 void check_device(const config::Train& train);
 

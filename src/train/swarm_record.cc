@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "observe/tensorboard.h"
 #include "train/make_method.h"
+#include "train/setup.h"
 
 namespace rookery::train {
 namespace {
@@ -101,7 +102,7 @@ void SwarmRecord::began() {
 bool SwarmRecord::awaits_evaluation(std::int64_t step) const {
   const config::Train& t = settings_.train;
   if (t.eval_batches == 0) return false;
-  return step == t.steps || (t.eval_every > 0 && step % t.eval_every == 0);
+  return step == t.steps || due(step, t.eval_every);
 }
 
 void SwarmRecord::stepped(const std::string& name, const wire::StepReport& report) {

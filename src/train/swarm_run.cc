@@ -51,11 +51,6 @@ std::vector<swarm::OfferedFile> offered(const fs::path& folder) {
   return offered(files);
 }
 
-Task<> run_it(std::function<void()> work) {
-  work();
-  co_return;
-}
-
 }  // namespace
 
 SwarmRun::SwarmRun(config::Settings settings, RunDirectory directory, bool resume, const SwarmRunOptions& options)
@@ -108,7 +103,7 @@ RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<vo
                                     .data_files = data_files_,
                                     .checkpoint = checkpoint_,
                                     .incoming = incoming};
-  options.aside = [this](std::function<void()> work) { return aside_.run(run_it(std::move(work))); };
+  options.aside = [this](std::function<void()> work) { return aside_.call(std::move(work)); };
   swarm::Coordinator coordinator(world_.clock(), *host_, std::move(options), *record_);
   bool over = false;
   std::exception_ptr trouble;
