@@ -13,7 +13,7 @@ packages=(
 )
 # For the benchmarks against PyTorch, Gloo and OpenMPI: scripts/setup.sh --bench
 if [[ "${1:-}" == "--bench" ]]; then
-  packages+=(python3-torch libbenchmark-dev libgloo-dev libopenmpi-dev openmpi-bin)
+  packages+=(python3-torch libbenchmark-dev libgloo-dev libopenmpi-dev openmpi-bin iproute2)
   command -v npm >/dev/null || packages+=(npm)  # for scripts/get_data.sh
 elif [[ -n "${1:-}" ]]; then
   echo "usage: scripts/setup.sh [--bench]" >&2
