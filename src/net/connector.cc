@@ -113,7 +113,7 @@ class Connector::Core : public std::enable_shared_from_this<Core> {
         const auto expected = self->expected_.find(meeting.other.key);
         if (way == Way::kDirect && expected != self->expected_.end() && !expected->second) {
           expected->second = std::move(meeting);
-        } else {
+        } else if (self->lets_in(meeting)) {
           self->waiting_.push_back({.meeting = std::move(meeting), .way = way});
         }
         self->arrived_.notify();
@@ -123,6 +123,17 @@ class Connector::Core : public std::enable_shared_from_this<Core> {
       if (way == Way::kDirect) self->ended_ = true;
     }
     self->arrived_.notify();
+  }
+
+  // Whoever dials the host directly has only been seen by the host's own doorkeeper.
+  bool lets_in(const Meeting& meeting) const {
+    try {
+      if (doorkeeper_) doorkeeper_(meeting.other);
+      return true;
+    } catch (const LinkError& error) {
+      meeting.link->close(error);
+      return false;
+    }
   }
 
   // Waits for the other to dial, until it says that it cannot, or long enough.

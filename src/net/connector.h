@@ -31,9 +31,8 @@ struct Connection {
 // Confined to one executor. The host outlives it, and what arrives there is taken by it.
 class Connector {
  public:
-  // `own_addresses`: where others might dial this peer. None: nowhere. `doorkeeper`: decides about those who want a
-  // link with this peer, through the relay or by asking to be dialled; for those who dial it themselves the host has
-  // its own.
+  // `own_addresses`: where others might dial this peer. None: nowhere. `doorkeeper`: decides about everybody who wants
+  // a link with this peer; those who dial it themselves have passed the host's own before.
   Connector(Clock& clock, Host& host, std::vector<std::string> own_addresses, Doorkeeper doorkeeper);
   ~Connector();
   Connector(const Connector&) = delete;

@@ -232,6 +232,23 @@ TEST_F(ConnectorTest, TheDoorkeeperDecidesAboutThoseWhoCallOrAskToBeDialled) {
   EXPECT_EQ(connect(hidden, b), Way::kRelay);
 }
 
+TEST_F(ConnectorTest, TheDoorkeeperDecidesAlsoAboutThoseWhoDial) {
+  peer_doorkeeper_ = [](const Guest& guest) {
+    if (guest.name == "mallory") throw LinkError(Failure::kRefused, guest.name, "is not welcome");
+  };
+  Peer b = join("b", true), mallory = join("mallory", false), a = join("a", false);
+  std::optional<LinkError> ended;
+  const auto intrude = [&]() -> Task<> {
+    auto connecting = mallory.connector->connect(b.contact);
+    const Connection connection = co_await std::move(connecting);
+    ended = co_await connection.meeting.link->ended();
+  };
+  run(intrude());
+  ASSERT_TRUE(ended);
+  EXPECT_THAT(ended->what(), HasSubstr("is not welcome"));
+  EXPECT_EQ(connect(a, b), Way::kDirect);  // which is who b gets to see
+}
+
 // An answer reaches whoever has asked last, though somebody has asked before and needed none.
 TEST_F(ConnectorTest, ARequestThatWasFulfilledTakesNoAnswerFromTheNext) {
   Peer a = join("a", true), b = join("b", false);

@@ -324,6 +324,7 @@ class Host::Core : public std::enable_shared_from_this<Core> {
     if (connected_.contains(guest.key)) {  // two links that began at the same time
       throw LinkError(Failure::kRefused, "", "a peer with this key is connected already");
     }
+    if (waiting_.size() >= options_.unaccepted) waiting_.pop_front();
     waiting_.push_back(meet(guest, std::move(pipes)));
     connected_.insert(guest.key);
     spawn(watch(shared_from_this(), guest.key, waiting_.back().link->ended()));

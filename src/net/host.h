@@ -48,6 +48,8 @@ struct HostOptions {
   // the oldest, so that those who say nothing keep nobody out.
   std::size_t unproved = 64;
   std::size_t unproved_by_address = 16;
+  // Links that nobody has accepted yet. Here, too, the oldest goes.
+  std::size_t unaccepted = 256;
   std::optional<Admission> admission{};  // whose ticket guests may prove to have
 };
 

@@ -279,6 +279,33 @@ TEST_P(HostTest, ASecondLinkWithTheSameKeyIsRefusedWhileTheFirstLasts) {
   expect_a_link(second, server);
 }
 
+// Whoever comes and is not taken in makes room for others in the end.
+TEST_P(HostTest, LinksThatNobodyAcceptsAreLimitedInNumber) {
+  HostOptions few = options("server");
+  few.unaccepted = 3;
+  Host& server = add("server", few);
+  server.listen("server", {});
+  std::vector<Meeting> guests;
+  for (int i = 0; i < 5; ++i) {
+    Host& client = add("client-" + std::to_string(i));
+    const auto dial = [&]() -> Task<> {
+      auto dialling = client.dial("server", {}, {});
+      guests.push_back(co_await std::move(dialling));
+    };
+    run(dial());
+  }
+  world_.run(world_.clock().now() + 1s);
+  for (std::size_t i = 0; i < guests.size(); ++i) EXPECT_EQ(guests[i].link->has_ended(), i < 2) << i;
+  for (int i = 2; i < 5; ++i) {
+    const auto accept = [&]() -> Task<> {
+      auto accepting = server.accept();
+      const Meeting meeting = co_await std::move(accepting);
+      EXPECT_EQ(meeting.other.name, "client-" + std::to_string(i));
+    };
+    run(accept());
+  }
+}
+
 TEST_P(HostTest, NobodyAnswersWhereNobodyListens) {
   Host& client = add("client");
   EXPECT_EQ(failure_of(client).failure(), Failure::kUnreachable);

@@ -41,6 +41,7 @@ class OpenLink final : public Link {
   bool has_ended() const override { return core_->has_ended(); }
   void close(const LinkError& reason) override { core_->close(reason); }
   LinkStatistics statistics() const override { return core_->statistics(); }
+  Traffic traffic(std::uint16_t purpose) const override { return core_->traffic(purpose); }
   std::size_t piece() const override { return core_->piece(); }
 
  private:

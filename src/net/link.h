@@ -19,6 +19,11 @@ struct LinkStatistics {
   Duration round_trip{};  // smoothed; 0 before the first measurement
 };
 
+// What the messages of some channels have taken, with headers.
+struct Traffic {
+  std::uint64_t sent = 0, received = 0;  // bytes
+};
+
 // The connection to one other peer. It carries many channels, over one pipe or several side by side.
 //
 // A link is alive while bytes arrive. Each end pings the other when it has nothing else to say; an end that hears
@@ -50,6 +55,9 @@ class Link {
   void close() { close(LinkError(Failure::kClosed, "", "closed the link")); }
 
   virtual LinkStatistics statistics() const = 0;
+
+  // Of all channels with this purpose, those that were closed included.
+  virtual Traffic traffic(std::uint16_t purpose) const = 0;
 
   // The size of a message that suits the link when something large is cut into many.
   virtual std::size_t piece() const = 0;

@@ -407,6 +407,30 @@ TEST_P(LinkContractTest, LinksOfThoseWhoHaveNothingToSayStayAlive) {
   EXPECT_GT(alice_->statistics().round_trip, Duration::zero() - 1ns);
 }
 
+TEST_P(LinkContractTest, TrafficIsCountedByPurpose) {
+  constexpr std::size_t kLarge = 300'000, kSmall = 1'000;
+  const auto talk = [&](Link& link, bool sends) -> Task<> {
+    for (const auto& [purpose, size] : {std::pair<std::uint16_t, std::size_t>{2, kLarge}, {3, kSmall}}) {
+      const auto channel = link.open({.purpose = purpose});
+      std::vector<std::byte> payload(size);
+      auto moving = sends ? channel->send({}, payload) : [](Channel& c, std::vector<std::byte>& p) -> Task<> {
+        co_await c.receive(p);
+      }(*channel, payload);
+      co_await std::move(moving);
+      auto answering = sends ? [](Channel& c) -> Task<> { co_await c.receive(); }(*channel) : channel->send({});
+      co_await std::move(answering);
+    }
+  };
+  run_all(talk(*alice_, true), talk(*bob_, false));
+  for (const auto& [purpose, size] : {std::pair<std::uint16_t, std::size_t>{2, kLarge}, {3, kSmall}}) {
+    EXPECT_GE(alice_->traffic(purpose).sent, size);
+    EXPECT_LT(alice_->traffic(purpose).sent, size + size / 10 + 100);
+    EXPECT_EQ(bob_->traffic(purpose).received, alice_->traffic(purpose).sent);
+    EXPECT_EQ(bob_->traffic(purpose).sent, wire::kFrameHeaderBytes);
+  }
+  EXPECT_EQ(alice_->traffic(4).sent, 0u);
+}
+
 // Random traffic on several channels: whatever the order of posts, each message goes where it belongs.
 TEST_P(LinkContractTest, ManyChannelsAtOnce) {
   constexpr int kChannels = 6, kMessages = 25;

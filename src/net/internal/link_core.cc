@@ -190,6 +190,11 @@ LinkError LinkCore::from_wire(ConstBytes content) const {
   return named(LinkError(known ? Failure{reason.code} : Failure::kClosed, reason.culprit, reason.text));
 }
 
+Traffic LinkCore::traffic(std::uint16_t purpose) const {
+  const auto found = traffic_.find(purpose);
+  return found == traffic_.end() ? Traffic{} : found->second;
+}
+
 void LinkCore::heard(std::size_t bytes) {
   if (bytes == 0) return;
   statistics_.bytes_received += bytes;

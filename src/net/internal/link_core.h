@@ -32,6 +32,7 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   bool has_ended() const { return failure_ != nullptr; }
   static Task<LinkError> ended(std::shared_ptr<LinkCore> self);
   LinkStatistics statistics() const { return statistics_; }
+  Traffic traffic(std::uint16_t purpose) const;
   std::size_t piece() const { return lanes_.front()->piece(); }
   bool share(std::shared_ptr<const SharedMemory> memory);
 
@@ -47,6 +48,7 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   std::optional<std::pair<std::shared_ptr<ChannelCore>, Outbox::Piece>> next_piece(std::size_t limit);
   void heard(std::size_t bytes);
   void sent(std::size_t bytes) { statistics_.bytes_sent += bytes; }
+  Traffic& traffic_of(const wire::FrameHeader& piece) { return traffic_[piece.channel.purpose]; }
 
   // Ends the link without a word to the other end. Returns the failure it has ended with, which may be an earlier one.
   std::shared_ptr<const LinkError> fail(Failure failure, std::string_view text);
@@ -77,7 +79,8 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   bool closing_ = false;  // has ended here; the lanes are saying goodbye
   std::size_t goodbyes_ = 0;
   LinkStatistics statistics_;
-  Time heard_{};  // when bytes arrived last
+  std::map<std::uint16_t, Traffic> traffic_;  // by purpose
+  Time heard_{};                              // when bytes arrived last
   Signal ended_;
   Alarm linger_;
 };

@@ -28,8 +28,8 @@ std::string text_of(const tcp::endpoint& endpoint) {
 
 class TcpListener final : public Listener {
  public:
-  TcpListener(const Executor& executor, const tcp::endpoint& endpoint, const std::string& wanted)
-      : acceptor_(executor) {
+  TcpListener(Clock& clock, const tcp::endpoint& endpoint, const std::string& wanted)
+      : clock_(clock), acceptor_(clock.executor()) {
     try {
       acceptor_.open(endpoint.protocol());
       acceptor_.set_option(tcp::acceptor::reuse_address(true));
@@ -50,8 +50,9 @@ class TcpListener final : public Listener {
       }
       if (!acceptor_.is_open()) throw LinkError(Failure::kClosed, address_, "does not listen any more");
       if (!error) co_return make_tcp_pipe(std::move(socket));
-      // A connection that was gone before it was accepted, or too many open files: others may have more luck.
-      co_await yield();
+      // A connection that was gone before it was accepted, or too many open files: others may have more luck soon.
+      auto pausing = clock_.sleep_for(std::chrono::milliseconds(50));
+      co_await std::move(pausing);
     }
   }
 
@@ -63,6 +64,7 @@ class TcpListener final : public Listener {
   }
 
  private:
+  Clock& clock_;
   tcp::acceptor acceptor_;
   std::string address_;
 };
@@ -77,7 +79,7 @@ class TcpTransport final : public Transport {
     error_code error;
     const auto found = resolver.resolve(wanted.host, wanted.port, tcp::resolver::passive, error);
     if (error || found.empty()) throw InputError("cannot listen on {}: {}", address, error.message());
-    return std::make_unique<TcpListener>(clock_.executor(), found.begin()->endpoint(), address);
+    return std::make_unique<TcpListener>(clock_, found.begin()->endpoint(), address);
   }
 
   Task<std::unique_ptr<Pipe>> dial(std::string address, Time deadline) override {
