@@ -226,8 +226,8 @@ class SwarmTest(ProcessTest):
             self.assertLess(time.monotonic(), deadline, what)
             time.sleep(0.02)
 
-    def wait_for_step(self, step, run="run"):
-        metrics = self.folder / run / "metrics.jsonl"
+    def wait_for_step(self, step, lines="run/metrics.jsonl"):
+        metrics = self.folder / lines
         self.wait_until(lambda: metrics.exists() and len(metrics.read_text().splitlines()) >= step, f"step {step}")
 
     def assert_nothing_is_left(self, pids):
@@ -314,6 +314,32 @@ class SwarmTest(ProcessTest):
         again = self.run_program("train", "--out", "run", "--resume")
         self.assertEqual(again.returncode, 0, again.stderr)
         self.assertEqual(self.result_lines("run"), self.result_lines("whole"))
+
+    def test_a_long_evaluation_ends_when_the_run_is_to(self):
+        (self.folder / "long.txt").write_text("a long text that nobody reads to its end\n" * 200_000)
+        process = self.start_swarm("data.source=long.txt", "train.steps=9", "train.eval_every=3",
+                                   "train.eval_batches=1000000", "model.width=64", "sync.method=diloco")
+        for peer in range(self.PEERS):
+            self.wait_for_step(3, f"run/peers/peer-{peer}.jsonl")
+        process.send_signal(signal.SIGINT)
+        code, _, err = self.finish(process)
+        self.assertEqual(code, 130, err)
+        self.assertEqual(self.checkpoints(), ["step-3"])
+        self.assertEqual([line["step"] for line in self.metrics()], [1, 2, 3])
+        self.assertNotIn("eval_loss", self.metrics()[2])
+
+    def test_another_number_of_peers_goes_on_with_the_samples_that_come_next(self):
+        self.assertEqual(self.finish(self.start_swarm("train.steps=4", "sync.method=gossip"))[0], 0)
+        again = self.run_program("train", "--out", "run", "--resume",
+                                 settings=["train.steps=6", "swarm.peers=2"])
+        self.assertEqual(again.returncode, 0, again.stderr)
+        batch = self.metrics()[0]["samples"] // self.PEERS
+        self.assertEqual([line["samples"] for line in self.metrics()],
+                         [self.PEERS * batch * i for i in (1, 2, 3, 4)] +
+                         [self.PEERS * batch * 4 + 2 * batch * i for i in (1, 2)])
+        refused = self.run_program("train", "--out", "run", "--resume",
+                                   settings=["train.steps=8", "swarm.peers=3", "sync.method=palsgd"])
+        self.assert_wrong_input(refused, "was made by 2 peers", "palsgd")
 
     def test_a_lost_peer_ends_the_run_with_a_checkpoint_and_its_name(self):
         for victim, blow in ((0, signal.SIGKILL), (2, signal.SIGKILL), (1, signal.SIGSTOP)):

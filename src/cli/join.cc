@@ -69,7 +69,8 @@ void add_join(CLI::App& app, const Choose& choose) {
   command->add_option("--name", a->name, "what others call this peer (default: the computer's name)");
   command->add_option("--memory", a->memory, "how much it may use, e.g. 2GiB (default: all)");
   command->add_option("--threads", a->threads, "that compute (default: as the run says)")->check(CLI::Range(1, 4096));
-  command->add_option("--device", a->device, "that computes: cpu, cuda or cuda:N (default: as the run says)");
+  command->add_option("--device", a->device,
+                      "that computes; so far swarms train on the cpu (default: as the run says)");
   command->add_option("--speed", a->speed, "share of this computer's speed that it uses")
       ->check(CLI::Range(0.001, 1.0))
       ->capture_default_str();

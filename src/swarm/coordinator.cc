@@ -78,7 +78,13 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       co_await std::move(wait);
       if (self->deadline_ <= self->clock_.now()) self->late();
     }
-    for (const auto& seat : self->seats_) seat->link->close();
+    for (const auto& seat : self->seats_) {
+      if (self->broken_) {
+        seat->link->close(LinkError(Failure::kCancelled, "", "cannot go on"));
+      } else {
+        seat->link->close();
+      }
+    }
     self->closed_ = true;
     if (self->broken_) std::rethrow_exception(self->broken_);
     if (self->failure_) throw Error("{}", *self->failure_);
@@ -100,9 +106,9 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
 
  private:
   bool finished() const {
+    if (broken_) return true;
     if (!plan_) return stopping_;
-    return std::ranges::all_of(seats_,
-                               [](const auto& seat) { return (seat->ended && seat->unfetched.empty()) || seat->gone; });
+    return std::ranges::all_of(seats_, [](const auto& seat) { return seat->is_done(); });
   }
 
   // Something has happened: whoever is to end has time again.
@@ -158,22 +164,26 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     } catch (const wire::WireError& error) {
       why = error.what();
       seat->link->close(LinkError(Failure::kProtocol, "", error.what()));
-    } catch (const std::exception&) {  // whoever watches could not go on
-      if (!self->broken_) self->broken_ = std::current_exception();
+    } catch (const std::exception&) {
+      self->break_off(std::current_exception());
     }
     seat->patience.cancel();
     if (!seat->introduction) --self->strangers_;
-    if (!self->closed_) self->gone(*seat, why);
-    if (!self->closed_ && self->broken_) self->stop("the coordinator cannot go on");
+    if (!self->closed_ && !self->broken_) self->gone(*seat, why);
   }
 
-  // What happens is told; if that cannot be done, the run cannot go on.
+  // Whoever watches cannot go on (the disk is full), so nothing would come of what the peers still do.
+  void break_off(std::exception_ptr why) {
+    if (!broken_) broken_ = std::move(why);
+    changed_.notify();
+  }
+
   template <typename Tell>
   void tell(const Tell& what) {
     try {
       what();
     } catch (const std::exception&) {
-      if (!broken_) broken_ = std::current_exception();
+      break_off(std::current_exception());
     }
   }
 
@@ -307,17 +317,18 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
           co_await std::move(fetching);
         }
         if (self->closed_) break;
-        self->watcher_.saved(seat->name(), saved.step, folder);
+        auto keeping = aside(self->options_.aside, [&] { self->watcher_.keep(saved.step, folder); });
+        co_await std::move(keeping);
+        if (self->closed_) break;
+        self->watcher_.saved(seat->name(), saved.step);
         seat->talk.say(wire::Kept{.step = saved.step});
         seat->unfetched.pop_front();
       }
     } catch (const LinkError&) {
       seat->unfetched.clear();  // it is gone, or breaks the rules
       if (!seat->gone) seat->link->close(LinkError(Failure::kProtocol, "", "did not give what it had saved"));
-    } catch (const std::exception&) {  // the disk is full
-      if (!self->broken_) self->broken_ = std::current_exception();
-      seat->unfetched.clear();
-      self->stop("the coordinator cannot go on");
+    } catch (const std::exception&) {
+      self->break_off(std::current_exception());
     }
     self->changed_.notify();
   }

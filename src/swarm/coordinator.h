@@ -28,8 +28,10 @@ class Watcher {
   virtual void evaluated(const std::string& /*peer*/, const wire::Evaluated& /*evaluation*/) {}
   virtual void ended(const std::string& /*peer*/, const wire::Ended& /*summary*/) {}
 
-  // A peer's checkpoint is in a folder, which is the watcher's from now on.
-  virtual void saved(const std::string& /*peer*/, std::uint64_t /*step*/, const std::filesystem::path& /*folder*/) {}
+  // A peer's checkpoint is in a folder, which is the watcher's from now on. keep() may take long, and is called where
+  // CoordinatorOptions::aside puts it: on another thread, with the others going on. saved() follows.
+  virtual void keep(std::uint64_t /*step*/, const std::filesystem::path& /*folder*/) {}
+  virtual void saved(const std::string& /*peer*/, std::uint64_t /*step*/) {}
   virtual void lost(const std::string& /*peer*/, const std::string& /*why*/) {}
 };
 

@@ -6,6 +6,7 @@
 #include <deque>
 #include <fcntl.h>
 #include <map>
+#include <random>
 #include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -105,7 +106,8 @@ Task<> Files::serve(std::shared_ptr<Shelf> shelf) {
 }
 
 Task<> Files::fetch(wire::FileFacts facts, fs::path path, std::function<void(std::uint64_t)> moved) {
-  const fs::path temporary = fmt::format("{}.{}.part", path.string(), ::getpid());  // others may fetch it, too
+  // Others may fetch it, too: processes of this computer, and of others with the same home.
+  const fs::path temporary = fmt::format("{}.{:08x}.part", path.string(), std::random_device{}());
   std::exception_ptr failure;
   try {
     fs::create_directories(path.parent_path());
@@ -136,7 +138,7 @@ Task<> Files::fetch(wire::FileFacts facts, fs::path path, std::function<void(std
       pieces.pop_front();
     }
     std::string found;
-    auto finishing = aside([&] {
+    auto finishing = aside(aside_, [&] {
       file.finish();
       found = digest_of_file(temporary);
     });
@@ -156,12 +158,12 @@ Task<> Files::fetch(wire::FileFacts facts, fs::path path, std::function<void(std
   std::rethrow_exception(failure);
 }
 
-Task<> Files::aside(std::function<void()> work) {
-  if (!aside_) {
+Task<> aside(Aside place, std::function<void()> work) {
+  if (!place) {
     work();
     co_return;
   }
-  auto working = aside_(std::move(work));
+  auto working = place(std::move(work));
   co_await std::move(working);
 }
 

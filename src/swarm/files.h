@@ -12,6 +12,7 @@ namespace rookery::swarm {
 
 // Runs something that may take long where it does not hold up the network; empty: here and now.
 using Aside = std::function<Task<>(std::function<void()>)>;
+Task<> aside(Aside place, std::function<void()> work);
 
 // Files that the two ends of a link give each other, by their digests: data sets and checkpoints. What was not offered
 // cannot be fetched. Confined to the link's executor; the link outlives this.
@@ -36,7 +37,6 @@ class Files {
  private:
   struct Shelf;
   static Task<> serve(std::shared_ptr<Shelf> shelf);
-  Task<> aside(std::function<void()> work);
 
   std::shared_ptr<Shelf> shelf_;            // what this end gives
   std::unique_ptr<net::Channel> requests_;  // what it asks for

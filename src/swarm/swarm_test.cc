@@ -359,10 +359,13 @@ TEST_F(FilesTest, WhatAPeerLacksItFetches) {
   const auto checkpoint = make_file("checkpoint", 3'000'000);
   options_.incoming = folder_ / "incoming";
   struct Keeper : Witness {
-    void saved(const std::string& peer, std::uint64_t step, const std::filesystem::path& where) override {
-      EXPECT_EQ(peer, "a");
+    void keep(std::uint64_t step, const std::filesystem::path& where) override {
       EXPECT_EQ(step, 20u);
       kept = digest_of_file(where / "model");
+    }
+    void saved(const std::string& peer, std::uint64_t) override {
+      EXPECT_EQ(peer, "a");
+      EXPECT_FALSE(kept.empty());
     }
     std::string kept;
   } keeper;
@@ -530,15 +533,33 @@ TEST_F(SwarmTest, StopBeforeTheBeginningIsNoLoss) {
 }
 
 TEST_F(SwarmTest, AWatcherThatCannotGoOnEndsTheRun) {
-  struct FullDisk : Watcher {
+  struct FullDisk : Witness {
     void stepped(const std::string&, const wire::StepReport& report) override {
       if (report.step == 3) throw Error("no space left");
     }
-    void lost(const std::string&, const std::string&) override { throw Error("no space left for that either"); }
   } full_disk;
   coordinate(2, &full_disk);
+  const Time start = world_.clock().now();
   EXPECT_EQ(run(all(join("a", 1ms, 1000), join("b", 1ms, 1000))), "no space left");
-  for (const auto& [name, peer] : peers_) EXPECT_TRUE(peer.over) << name;
+  EXPECT_LT(world_.clock().now() - start, 10s);
+  EXPECT_THAT(full_disk.who_was_lost, ElementsAre());
+  for (const auto& [name, peer] : peers_) {
+    EXPECT_TRUE(peer.over) << name;
+    EXPECT_THAT(peer.failure.value_or(""), HasSubstr("coordinator: cannot go on")) << name;
+  }
+}
+
+TEST_F(FilesTest, ACheckpointThatCannotBeKeptEndsTheRunAtOnce) {
+  const auto checkpoint = make_file("checkpoint", 3'000'000);
+  options_.incoming = folder_ / "incoming";
+  struct FullDisk : Witness {
+    void keep(std::uint64_t, const std::filesystem::path&) override { throw Error("no space left"); }
+  } full_disk;
+  coordinate(2, &full_disk);
+  const Time start = world_.clock().now();
+  const auto saves = [&](ModelledWork& work) { work.checkpoint = checkpoint; };
+  EXPECT_EQ(run(all(join("a", 1ms, 20, saves), join("b", 1ms, 20))), "no space left");
+  EXPECT_LT(world_.clock().now() - start, 30s);
 }
 
 TEST_F(SwarmTest, ALostCoordinatorEndsThePeersWork) {

@@ -29,12 +29,4 @@ Task<wire::SwarmMessage> Talk::hear() {
   co_return wire::decode_swarm_message(message.payload);
 }
 
-Task<> Talk::flush() {
-  while (!said_.empty()) {
-    auto leaving = said_.front().send.finish();
-    co_await std::move(leaving);
-    said_.pop_front();
-  }
-}
-
 }  // namespace rookery::swarm

@@ -20,9 +20,6 @@ class Talk {
   // The next message. Throws LinkError when the link ends, and WireError if what comes is no message.
   Task<wire::SwarmMessage> hear();
 
-  // Waits until all that was said has left.
-  Task<> flush();
-
  private:
   struct Said {
     std::vector<std::byte> bytes;

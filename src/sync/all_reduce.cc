@@ -15,11 +15,6 @@ void AllReduce::start(Copy copy) {
   if (lossy_) lost_.assign(copy.gradients.size(), 0.0f);
 }
 
-std::vector<Method::NamedState> AllReduce::state() {
-  if (!lossy_) return {};
-  return {{"lost_gradients", lost_}};
-}
-
 void AllReduce::gradients_ready(std::uint64_t /*step*/, std::size_t from, Copy copy) {
   const std::size_t count = buckets(copy.gradients.size(), bucket_);
   while (under_way_.size() < count) {

@@ -23,7 +23,6 @@ class AllReduce final : public Method {
   void gradients_ready(std::uint64_t step, std::size_t from, Copy copy) override;
   Task<> before_update(std::uint64_t step, Copy copy) override;
   void start(Copy copy) override;
-  std::vector<NamedState> state() override;
   bool averages_gradients(std::uint64_t /*step*/) const override { return true; }
   bool keeps_copies_equal(std::uint64_t /*steps_done*/) const override { return true; }
 

@@ -28,8 +28,9 @@ Task<> Diloco::before_update(std::uint64_t step, Copy copy) {
 }
 
 Task<> Diloco::after_step(std::uint64_t step, Copy copy) {
+  has_anchor_ = !warms_up(step + 1);
   if (warms_up(step)) {
-    if (!warms_up(step + 1)) std::ranges::copy(copy.parameters, anchor_.begin());
+    if (has_anchor_) std::ranges::copy(copy.parameters, anchor_.begin());
     co_return;
   }
   auto rounds = LocalRounds::after_step(step, copy);
@@ -53,6 +54,7 @@ void Diloco::apply(Range range, std::span<const float> mean, std::span<float> pa
 }
 
 std::optional<double> Diloco::drift(Copy copy) const {
+  if (!has_anchor_) return std::nullopt;
   double squares = 0;
   for (std::size_t i = 0; i < anchor_.size(); ++i) {
     const double difference = static_cast<double>(copy.parameters[i]) - static_cast<double>(anchor_[i]);
@@ -61,12 +63,6 @@ std::optional<double> Diloco::drift(Copy copy) const {
   return std::sqrt(squares);
 }
 
-std::vector<Method::NamedState> Diloco::state() {
-  auto state = LocalRounds::state();
-  for (const NamedState& of_warm_up : warm_up_.state()) state.push_back(of_warm_up);
-  state.push_back({"anchor", anchor_, true});
-  state.push_back({"outer_momentum", momentum_, true});
-  return state;
-}
+std::vector<Method::NamedState> Diloco::state() { return {{"anchor", anchor_}, {"outer_momentum", momentum_}}; }
 
 }  // namespace rookery::sync

@@ -46,6 +46,7 @@ class Diloco : public LocalRounds {
   OuterOptions outer_;
   AllReduce warm_up_;
   std::vector<float> anchor_, momentum_;
+  bool has_anchor_ = false;  // the warm-up is over
 };
 
 }  // namespace rookery::sync

@@ -19,7 +19,7 @@ using collective::RingAllReduce;
 using net::LinkError;
 
 // Purposes of channels; each segment has a block of indices.
-constexpr std::uint16_t kAveragePurpose = 0x0200, kMixPurpose = 0x0201;
+constexpr std::uint16_t kAveragePurpose = 0x0200, kMixPurpose = 0x0201, kApartPurpose = 0x0202;
 constexpr std::uint32_t kIndicesPerSegment = 1 << 20;
 
 }  // namespace
@@ -35,7 +35,8 @@ struct LinkRounds::Collectives {
         .rank = rank, .size = peers, .previous = links[(rank + peers - 1) % peers], .next = links[(rank + 1) % peers]};
     ROOKERY_CHECK(options.slots * channels <= kIndicesPerSegment, "{} slots for {} peers", options.slots, peers);
     for (std::size_t slot = 0; slot < options.slots; ++slot) {
-      const net::ChannelId first = channel(kAveragePurpose, static_cast<std::uint32_t>(slot) * channels);
+      const net::ChannelId first =
+          channel(options.apart ? kApartPurpose : kAveragePurpose, static_cast<std::uint32_t>(slot) * channels);
       reduces.push_back(std::make_unique<RingAllReduce>(
           clock, ring, first, collective::AllReduceOptions{.codec = options.codec, .stall = options.stall}));
     }
@@ -172,6 +173,8 @@ std::unique_ptr<Round> LinkRounds::start(Task<> task) {
                         });
   return std::make_unique<Handle>(*this, running);
 }
+
+net::Traffic LinkRounds::apart_traffic(const net::Link& link) { return link.traffic(kApartPurpose); }
 
 void LinkRounds::cancel(const LinkError& reason) { collectives_->cancel(reason); }
 

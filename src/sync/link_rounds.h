@@ -14,6 +14,7 @@ namespace rookery::sync {
 struct LinkRoundsOptions {
   std::uint32_t generation = 0;
   std::uint32_t segment = 0;  // each has channels of its own
+  bool apart = false;         // not training, but evaluations and checkpoints: has channels and a count of its own
   std::size_t slots = 1;      // for averages
   collective::Codec codec = collective::Codec::kNone;
   Duration stall = std::chrono::seconds(30);  // how long nothing may move once every peer takes part
@@ -35,6 +36,9 @@ class LinkRounds final : public Rounds {
   std::unique_ptr<Round> average(std::size_t slot, std::span<float> values, float share,
                                  std::span<float> lost) override;
   std::unique_ptr<Round> mix(std::span<float> values, const Mix& mix) override;
+
+  // What rounds that are set apart have taken on a link.
+  static net::Traffic apart_traffic(const net::Link& link);
 
   // Ends everything that is under way, on all peers, and all that would follow. On the clock's executor.
   void cancel(const net::LinkError& reason);

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "base/error.h"
 
 namespace rookery::sync {
@@ -86,14 +84,6 @@ Task<> LocalRounds::end(Part& part, Copy copy) {
 float LocalRounds::merged(float local, float agreed) const {
   const auto alpha = static_cast<float>(options_.merge);
   return alpha == 0 ? agreed : alpha * local + (1 - alpha) * agreed;
-}
-
-std::vector<Method::NamedState> LocalRounds::state() {
-  std::vector<NamedState> state;
-  for (std::size_t slot = 0; slot < parts_.size(); ++slot) {
-    if (!parts_[slot].lost.empty()) state.push_back({fmt::format("lost.{}", slot), parts_[slot].lost});
-  }
-  return state;
 }
 
 }  // namespace rookery::sync

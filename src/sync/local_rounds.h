@@ -40,7 +40,6 @@ class LocalRounds : public Method {
   void start(Copy copy) override;
   Task<> after_step(std::uint64_t step, Copy copy) override;
   Task<> settle(Copy copy) override;
-  std::vector<NamedState> state() override;
 
  protected:
   // What this peer brings to the round: out = … for the values of `range`.

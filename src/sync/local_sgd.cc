@@ -10,9 +10,8 @@ void LocalSgd::start(Copy copy) {
 }
 
 std::vector<Method::NamedState> LocalSgd::state() {
-  auto state = LocalRounds::state();
-  if (lossy()) state.push_back({"anchor", anchor_});
-  return state;
+  if (!lossy()) return {};
+  return {{"anchor", anchor_}};
 }
 
 void LocalSgd::contribute(Range range, std::span<const float> parameters, std::span<float> out) {

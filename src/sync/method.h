@@ -75,11 +75,14 @@ class Method {
   // How far this copy has moved away from what was agreed last, ‖x − z‖; nothing where there is no such thing.
   virtual std::optional<double> drift(Copy /*copy*/) const { return std::nullopt; }
 
-  // What belongs to a checkpoint besides the parameters.
+  // Whether some steps are pulls.
+  virtual bool pulls() const { return false; }
+
+  // What belongs to a checkpoint besides the parameters; equal on all peers. What a lossy codec owes is not, and is
+  // forgotten by a run that is interrupted.
   struct NamedState {
     std::string name;
     std::span<float> values;
-    bool common = false;  // equal on all peers
   };
   virtual std::vector<NamedState> state() { return {}; }
 

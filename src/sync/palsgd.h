@@ -32,6 +32,7 @@ class Palsgd final : public Diloco {
   Palsgd(Rounds& rounds, float share, std::size_t cluster, LocalOptions local, OuterOptions outer, PullOptions pull);
 
   Move move(std::uint64_t step) const override;
+  bool pulls() const override { return pull_.mode == PullMode::kRandom && pull_.probability > 0; }
   double lr_factor(std::uint64_t step) const override;
   Task<> before_update(std::uint64_t step, Copy copy) override;
   void pull(std::uint64_t step, double lr_share, Copy copy) override;

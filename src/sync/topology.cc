@@ -187,14 +187,4 @@ Mix Topology::mix(std::size_t rank, std::uint64_t step, double consensus) const 
   return mix;
 }
 
-std::vector<std::size_t> Topology::neighbours(std::size_t rank) const {
-  Ranks met;
-  for (const Phase& phase : phases_) {
-    std::ranges::copy_if(phase.at(rank).members, std::back_inserter(met), [&](std::size_t r) { return r != rank; });
-  }
-  std::ranges::sort(met);
-  met.erase(std::ranges::unique(met).begin(), met.end());
-  return met;
-}
-
 }  // namespace rookery::sync

@@ -47,9 +47,6 @@ class Topology {
   // Of the peer of this rank at a step, with consensus factor γ: γW + (1-γ)I.
   Mix mix(std::size_t rank, std::uint64_t step, double consensus = 1) const;
 
-  // Everybody that a peer ever mixes with, ascending.
-  std::vector<std::size_t> neighbours(std::size_t rank) const;
-
  private:
   using Phase = std::vector<Mix>;  // of every rank
 

@@ -55,6 +55,8 @@ json to_json(const CheckpointInfo& info) {
           {"optimizer_steps", info.optimizer_steps},
           {"data", info.data},
           {"text", info.text},
+          {"clusters", info.clusters},
+          {"batch", info.batch},
           {"made_with", info.made_with}};
 }
 
@@ -174,6 +176,8 @@ CheckpointInfo read_checkpoint_info(const fs::path& checkpoint) {
             .optimizer_steps = index.at("optimizer_steps"),
             .data = index.at("data"),
             .text = index.at("text"),
+            .clusters = index.value("clusters", std::int64_t{1}),
+            .batch = index.value("batch", std::int64_t{0}),
             .made_with = index.at("made_with")};
   } catch (const json::exception&) {
     throw InputError("{}: lacks an entry; the checkpoint is damaged", (checkpoint / kIndexFile).string());
@@ -235,6 +239,14 @@ void check_identity(const CheckpointInfo& info, const config::Settings& settings
   }
   if (info.position.step > settings.train.steps) {
     throw InputError("train.steps is {}, but {} is further already", settings.train.steps, info.path.string());
+  }
+  const config::Sync& sync = settings.sync;
+  const bool pulls = settings.swarm.peers > 1 && sync.method == "palsgd" && sync.pull == "random";
+  if (pulls && (info.clusters != settings.swarm.peers || info.batch != settings.train.batch)) {
+    throw InputError(
+        "{}: was made by {} peers with train.batch = {}, and with sync.method = \"palsgd\" only as many with the same "
+        "batch can go on from there",
+        info.path.string(), info.clusters, info.batch);
   }
   if (info.data != data_fingerprint) {
     throw InputError("{}: was made with other data than data.source = \"{}\" holds now", info.path.string(),

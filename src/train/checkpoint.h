@@ -38,6 +38,8 @@ struct CheckpointInfo {
   std::int64_t optimizer_steps = 0;
   std::string data;                              // the data set's fingerprint
   bool text = false;                             // the data set has a tokenizer, so its tokens can be read
+  std::int64_t clusters = 1;                     // that have trained it,
+  std::int64_t batch = 0;                        // each with so many samples in a step
   std::map<std::string, std::string> made_with;  // settings that a run cannot change on its way, as JSON, by key
 };
 

@@ -30,10 +30,21 @@ fs::path user_cache() {
   return (home != nullptr ? fs::path(home) / ".cache" : fs::temp_directory_path()) / "rookery";
 }
 
+// The same on all peers of this computer, and on no other.
+std::string this_computer() {
+  std::string id = computer_name();
+  try {
+    id = read_file("/etc/machine-id", 1024) + id;
+  } catch (const InputError&) {
+    // Not every system has one.
+  }
+  return digest(std::as_bytes(std::span(id))).substr(0, 16);
+}
+
 // The name of a folder for this process alone, which is made when there is something to put there. Those of processes
-// that are gone are removed on the occasion.
+// of this computer that are gone are removed on the occasion; others may have the same home.
 fs::path scratch_folder(const fs::path& cache) {
-  const std::string prefix = "scratch-";
+  const std::string prefix = fmt::format("scratch-{}-", this_computer());
   std::error_code ignored;
   fs::create_directories(cache);
   for (const fs::directory_entry& entry : fs::directory_iterator(cache)) {
@@ -46,17 +57,6 @@ fs::path scratch_folder(const fs::path& cache) {
   if (::mkdtemp(folder.data()) == nullptr) throw InputError("{}: cannot be made: {}", folder, std::strerror(errno));
   fs::remove(folder, ignored);
   return folder;
-}
-
-// The same on all peers of this computer, and on no other.
-std::string this_computer() {
-  std::string id = computer_name();
-  try {
-    id = read_file("/etc/machine-id", 1024) + id;
-  } catch (const InputError&) {
-    // Not every system has one.
-  }
-  return digest(std::as_bytes(std::span(id))).substr(0, 16);
 }
 
 // Where other peers can reach this one: from everywhere, unless the coordinator is on this computer alone.

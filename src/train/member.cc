@@ -34,21 +34,19 @@ Member::Member(Clock& clock, Trainee& trainee, Place place, sync::Rounds& rounds
   method_->start(copy());
 }
 
-Place Member::place_of(const Trainee& trainee, std::size_t cluster, std::size_t clusters) {
-  return {.cluster = cluster,
-          .weights = std::vector<double>(clusters, 1.0),
-          .layer_begins = layer_begins(trainee.learner().model()),
-          .values = static_cast<std::size_t>(trainee.learner().store().size())};
-}
-
 sync::Copy Member::copy() {
   const ParameterStore& store = trainee_.learner().store();
   return {.parameters = floats(store.values()), .gradients = floats(store.gradients()), .moments = moments_};
 }
 
-void Member::resume(std::int64_t steps_done) {
+void Member::resume(std::int64_t steps_done, std::int64_t samples_done) {
   ROOKERY_CHECK(step_ == 0, "step_ = {}", step_);
   step_ = steps_done;
+  if (!method_->pulls()) {
+    first_sample_ = samples_done;
+    return;
+  }
+  // Each cluster has used as many blocks as it has not pulled.
   for (std::int64_t i = 0; i < steps_done; ++i) {
     gradient_steps_ += method_->move(static_cast<std::uint64_t>(i)) == sync::Move::kGradient ? 1 : 0;
   }
@@ -94,7 +92,7 @@ Task<wire::StepReport> Member::step() {
     // The k-th gradient step of cluster i takes the i-th slice of block k.
     const auto clusters = static_cast<std::int64_t>(place_.weights.size());
     const auto cluster = static_cast<std::int64_t>(place_.cluster);
-    const std::int64_t first = (gradient_steps_ * clusters + cluster) * t.batch;
+    const std::int64_t first = first_sample_ + (gradient_steps_ * clusters + cluster) * t.batch;
     const Batch batch = trainee_.batch(first);
     // Each loss term counts the same, whichever peer has it: everybody divides by what a batch could have at most, and
     // the mean is made good once it is known how many there are.
@@ -158,7 +156,8 @@ void Member::swap_in(std::vector<float>& values, std::vector<float>& buffers) {
   std::swap_ranges(buffers.begin(), buffers.end(), floats(trainee_.learner().store().buffers()).begin());
 }
 
-Task<Evaluation> Member::evaluate(data::Split split, std::uint64_t samples) {
+Task<std::optional<Evaluation>> Member::evaluate(data::Split split, std::uint64_t samples,
+                                                 const std::atomic<bool>* stop) {
   std::vector<float> mean, mean_buffers;
   auto averaged = average_into(mean, mean_buffers, false);
   co_await std::move(averaged);
@@ -170,15 +169,18 @@ Task<Evaluation> Member::evaluate(data::Split split, std::uint64_t samples) {
   }
   swap_in(mean, mean_buffers);
   const std::uint64_t available = std::min(samples, trainee_.data().size(split)), clusters = place_.weights.size();
-  const auto report = trainee_.evaluate(split, available * place_.cluster / clusters,
-                                        available * (place_.cluster + 1) / clusters, false);
+  static const std::atomic<bool> never = false;
+  const auto own = trainee_.evaluate(split, available * place_.cluster / clusters,
+                                     available * (place_.cluster + 1) / clusters, stop != nullptr ? *stop : never);
   swap_in(mean, mean_buffers);
 
-  const auto terms = static_cast<double>(report->loss_terms);
-  std::vector<float> numbers = {static_cast<float>(report->loss * terms), static_cast<float>(report->accuracy * terms),
-                                static_cast<float>(terms), static_cast<float>(distance)};
+  const LossReport report = own.value_or(LossReport{});
+  const auto terms = static_cast<double>(report.loss_terms);
+  std::vector<float> numbers = {static_cast<float>(report.loss * terms), static_cast<float>(report.accuracy * terms),
+                                static_cast<float>(terms), static_cast<float>(distance), own ? 0.0f : 1.0f};
   const auto summed = exact_.average(kNumbersSlot, numbers, 1.0f, {});
   co_await summed->finish();
+  if (numbers[4] > 0) co_return std::nullopt;
   const double all = std::max(1.0, static_cast<double>(numbers[2]));
   const LossReport total{.loss = static_cast<double>(numbers[0]) / all,
                          .accuracy = static_cast<double>(numbers[1]) / all,

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/clock.h"
@@ -30,11 +32,9 @@ class Member {
   static constexpr std::size_t kExactSlots = 4;
   Member(Clock& clock, Trainee& trainee, Place place, sync::Rounds& rounds, sync::Rounds& exact);
 
-  // Where the trainee is in a swarm of equals.
-  static Place place_of(const Trainee& trainee, std::size_t cluster, std::size_t clusters);
-
-  // Goes on after a checkpoint: steps that were done, and what the method had kept then. Before the first step.
-  void resume(std::int64_t steps_done);
+  // Goes on after steps that were done, and samples that all clusters together have used. Before the first step.
+  // Requires: with a method that pulls, as many clusters as before, and the same batch.
+  void resume(std::int64_t steps_done, std::int64_t samples_done);
 
   // From now on steps take as long as the pace says. It outlives this.
   void keep_pace(Pace& pace) { pace_ = &pace; }
@@ -47,8 +47,9 @@ class Member {
   Task<wire::StepReport> step();
 
   // Evaluates the average of all copies; each peer does its share of the samples, and all get the same result. Leaves
-  // the copy as it is.
-  Task<Evaluation> evaluate(data::Split split, std::uint64_t samples);
+  // the copy as it is. Nothing if a peer was told to stop on the way.
+  Task<std::optional<Evaluation>> evaluate(data::Split split, std::uint64_t samples,
+                                           const std::atomic<bool>* stop = nullptr);
 
   // Ends what is under way.
   Task<> settle();
@@ -75,7 +76,8 @@ class Member {
   std::vector<std::span<float>> moments_;  // that are averaged
   std::unique_ptr<sync::Method> method_;
   std::int64_t step_ = 0;
-  std::int64_t gradient_steps_ = 0;
+  std::int64_t first_sample_ = 0;    // of the block from which
+  std::int64_t gradient_steps_ = 0;  // are counted
   Pace* pace_ = nullptr;
 };
 

@@ -33,27 +33,54 @@ class Swarm {
     }
   }
 
+  // Takes up where another swarm has stopped, with the state of its first peer.
+  void resume(Swarm& other, std::int64_t steps_done, std::int64_t samples_done) {
+    steps_done_ = steps_done;
+    samples_done_ = samples_done;
+    const auto copy = [](const at::Tensor& from, const at::Tensor& to) {
+      std::ranges::copy(floats(from), floats(to).begin());
+    };
+    Learner& from = other.trainees_[0].learner();
+    for (Trainee& trainee : trainees_) {
+      Learner& to = trainee.learner();
+      copy(from.store().values(), to.store().values());
+      for (std::size_t i = 0; i < from.optimizer().state().size(); ++i) {
+        copy(from.optimizer().state()[i].values, to.optimizer().state()[i].values);
+      }
+      to.optimizer().set_steps(from.optimizer().steps());
+    }
+  }
+
   void train() {
     const auto outcomes = mesh_.run(
         [&](std::size_t rank) -> Task<> {
           Trainee& trainee = trainees_[rank];
           Clock& clock = mesh_.world().clock();
-          const Place place = Member::place_of(trainee, rank, trainees_.size());
+          const Place place{.cluster = rank,
+                            .weights = std::vector<double>(trainees_.size(), 1.0),
+                            .layer_begins = layer_begins(trainee.learner().model()),
+                            .values = static_cast<std::size_t>(trainee.learner().store().size())};
           const auto codec = collective::parse_codec(trainee.settings().sync.codec);
           sync::LinkRounds rounds(clock, clock.executor(), rank, mesh_.links(rank),
                                   {.slots = method_slots(trainee.settings(), place), .codec = codec});
           sync::LinkRounds exact(clock, clock.executor(), rank, mesh_.links(rank),
-                                 {.segment = 1, .slots = Member::kExactSlots});
+                                 {.apart = true, .slots = Member::kExactSlots});
           Member member(clock, trainee, place, rounds, exact);
+          if (steps_done_ > 0) member.resume(steps_done_, samples_done_);
           while (member.steps_done() < trainee.settings().train.steps) {
             auto stepping = member.step();
             const wire::StepReport report = co_await std::move(stepping);
             losses_[static_cast<std::int64_t>(report.step)] += report.loss / static_cast<double>(trainees_.size());
             pulls += report.pulled ? 1 : 0;
           }
+          // If one is told to stop, nobody has a result.
+          const std::atomic<bool> stop = rank == 1;
+          auto stopping = member.evaluate(Split::kEval, trainee.evaluated_samples(), &stop);
+          const std::optional<Evaluation> stopped = co_await std::move(stopping);
+          EXPECT_EQ(stopped.has_value(), trainees_.size() == 1);
           auto evaluating = member.evaluate(Split::kEval, trainee.evaluated_samples());
-          const Evaluation evaluation = co_await std::move(evaluating);
-          evaluations.push_back(evaluation);
+          const std::optional<Evaluation> evaluation = co_await std::move(evaluating);
+          evaluations.push_back(*evaluation);
           auto settled = member.settle();
           co_await std::move(settled);
           auto agreed = member.agree();
@@ -76,6 +103,7 @@ class Swarm {
   VirtualMesh mesh_;
   std::deque<Trainee> trainees_;
   std::map<std::int64_t, double> losses_;
+  std::int64_t steps_done_ = 0, samples_done_ = 0;
 };
 
 // K peers with batch b follow the trajectory of one with batch K·b: the loss within 1e-4 over 50 steps, on the same
@@ -91,6 +119,25 @@ TEST(MemberTest, AllReduceWithFourEqualsOneWithTheFourfoldBatch) {
   EXPECT_NEAR(four.evaluations[2].report.loss, one.evaluations[0].report.loss, 1e-4);
   EXPECT_EQ(four.evaluations[0].report.loss_terms, one.evaluations[0].report.loss_terms);
   EXPECT_LT(four.evaluations[0].consensus_distance, 1e-5);
+}
+
+// A swarm of another size goes on with the samples that come next: four with batch 4, and then two with batch 8, are
+// still one with batch 16.
+TEST(MemberTest, AnotherNumberOfPeersGoesOnWithTheNextSamples) {
+  const std::vector<std::string> common = {"sync.method=allreduce", "train.steps=20", "train.schedule=constant"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = common;
+    all.insert(all.end(), more.begin(), more.end());
+    return small_settings(all);
+  };
+  Swarm four(4, with({"train.steps=10"})), two(2, with({"train.batch=8"})), one(1, with({"train.batch=16"}));
+  four.train();
+  two.resume(four, 10, 10 * 16);
+  two.train();
+  one.train();
+  for (std::int64_t step = 11; step <= 20; ++step) {
+    EXPECT_NEAR(two.loss(step), one.loss(step), 1e-4 * one.loss(step)) << "step " << step;
+  }
 }
 
 // Where batches have unequal numbers of loss terms, each term counts the same, whichever peer has it.

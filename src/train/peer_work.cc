@@ -1,5 +1,7 @@
 #include "train/peer_work.h"
 
+#include <algorithm>
+
 #include <ATen/ATen.h>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
@@ -8,7 +10,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "collective/codec.h"
 #include "observe/peak_memory.h"
 #include "train/checkpoint.h"
@@ -21,12 +22,9 @@ namespace {
 namespace fs = std::filesystem;
 using net::LinkError;
 
-constexpr std::uint32_t kMethodSegment = 0, kExactSegment = 1;
-
-std::vector<NamedTensor> common_state(sync::Method& method) {
+std::vector<NamedTensor> state_of(sync::Method& method) {
   std::vector<NamedTensor> tensors;
   for (const auto& state : method.state()) {
-    if (!state.common) continue;
     tensors.push_back(
         {state.name, at::from_blob(state.values.data(), {static_cast<std::int64_t>(state.values.size())})});
   }
@@ -38,10 +36,7 @@ LinkError coordinator_lost() { return {net::Failure::kClosed, "coordinator", "wa
 }  // namespace
 
 PeerWork::PeerWork(Clock& network, PeerWorkOptions options)
-    : network_(network),
-      options_(std::move(options)),
-      pace_(options_.pace, word_of("pace"), options_.name),
-      compute_(std::make_unique<LoopThread>()) {}
+    : network_(network), options_(std::move(options)), compute_(std::make_unique<LoopThread>()) {}
 
 PeerWork::~PeerWork() {
   // Tensors go where they were made.
@@ -121,6 +116,7 @@ Task<wire::Ready> PeerWork::build(config::Settings settings, std::optional<fs::p
                     .parameters = static_cast<std::uint64_t>(blueprint.model->parameter_count()),
                     .about = describe(blueprint)};
   trainee_ = std::make_unique<Trainee>(std::move(blueprint));
+  pace_.emplace(options_.pace, static_cast<std::uint64_t>(trainee_->settings().train.seed), options_.name);
   if (!checkpoint) {
     trainee_->learner().store().initialize(static_cast<std::uint64_t>(trainee_->settings().train.seed));
     co_return ready;
@@ -130,9 +126,8 @@ Task<wire::Ready> PeerWork::build(config::Settings settings, std::optional<fs::p
   check_identity(info, trainee_->settings(), trainee_->data_fingerprint());
   load_checkpoint(info, trainee_->learner().store(), &trainee_->learner().optimizer());
   method_state_ = open_method_state(info);
-  position_ = info.position;
-  position_.samples /= trainee_->settings().swarm.peers;
-  position_.tokens /= trainee_->settings().swarm.peers;
+  resumed_ = position_ = info.position;
+  position_.samples = position_.tokens = 0;
   gate_.begun = static_cast<std::uint64_t>(position_.step);
   fs::remove_all(options_.scratch);
   co_return ready;
@@ -149,20 +144,22 @@ Task<wire::Ended> PeerWork::train(Part part, Report report) {
   {
     sync::LinkRounds rounds(network_, compute_->executor(), part_.rank, part_.links,
                             {.generation = part_.plan.generation,
-                             .segment = kMethodSegment,
                              .slots = method_slots(trainee_->settings(), place),
                              .codec = collective::parse_codec(sync.codec)});
-    sync::LinkRounds exact(
-        network_, compute_->executor(), part_.rank, part_.links,
-        {.generation = part_.plan.generation, .segment = kExactSegment, .slots = Member::kExactSlots});
+    sync::LinkRounds exact(network_, compute_->executor(), part_.rank, part_.links,
+                           {.generation = part_.plan.generation, .apart = true, .slots = Member::kExactSlots});
     rounds_ = &rounds;
     exact_ = &exact;
     if (abandoned_) abandon();
     try {
       auto working = compute_->run(work(rounds, exact));
       ended = co_await std::move(working);
-    } catch (const std::exception&) {
+    } catch (const LinkError& error) {
       failure = std::current_exception();
+      leave(error);
+    } catch (const std::exception& error) {
+      failure = std::current_exception();
+      leave(LinkError(net::Failure::kCancelled, "", error.what()));
     }
     rounds_ = exact_ = nullptr;
   }
@@ -172,7 +169,15 @@ Task<wire::Ended> PeerWork::train(Part part, Report report) {
   co_return ended;
 }
 
+// Whoever waits for this peer in a round learns why it does not come.
+void PeerWork::leave(const LinkError& reason) {
+  for (sync::LinkRounds* rounds : {rounds_, exact_}) {
+    if (rounds != nullptr) rounds->cancel(reason);
+  }
+}
+
 std::uint64_t PeerWork::halt() {
+  halted_ = true;
   const std::lock_guard lock(gate_.mutex);
   gate_.halted = true;
   return gate_.begun;
@@ -199,9 +204,7 @@ void PeerWork::kept(std::uint64_t step) {
 void PeerWork::abandon() {
   abandoned_ = true;
   end_at(halt());
-  for (sync::LinkRounds* rounds : {rounds_, exact_}) {
-    if (rounds != nullptr) rounds->cancel(coordinator_lost());
-  }
+  leave(coordinator_lost());
   kept_.notify();
 }
 
@@ -209,10 +212,10 @@ Task<wire::Ended> PeerWork::work(sync::Rounds& rounds, sync::Rounds& exact) {
   const Time start = compute_->clock().now();
   Member member(compute_->clock(), *trainee_, place_in(part_.plan, part_.rank, trainee_->learner().model()), rounds,
                 exact);
-  member.keep_pace(pace_);
+  member.keep_pace(*pace_);
   if (position_.step > 0) {
-    member.resume(position_.step);
-    if (method_state_) load_method_state(*method_state_, common_state(member.method()));
+    member.resume(position_.step, resumed_.samples);
+    if (method_state_) load_method_state(*method_state_, state_of(member.method()));
     method_state_.reset();
   }
   std::exception_ptr failure;
@@ -241,6 +244,10 @@ Task<wire::Ended> PeerWork::work(sync::Rounds& rounds, sync::Rounds& exact) {
   wire::Ended ended{.peak_memory = static_cast<std::uint64_t>(observe::peak_memory()),
                     .busy_share = seconds > 0 ? busy_seconds_ / seconds : 0,
                     .rounds = member.method().rounds()};
+  auto counting = ask_network<net::Traffic>([this] { return training_traffic(); });
+  const net::Traffic traffic = co_await std::move(counting);
+  ended.bytes_sent = traffic.sent;
+  ended.bytes_received = traffic.received;
   if (trainee_->settings().train.eval_batches > 0) {
     ended.entropy_floor = trainee_->data().entropy_floor(trainee_->evaluated_samples());
   }
@@ -308,22 +315,19 @@ Task<> PeerWork::evaluate(Member& member, data::Split split, std::uint64_t sampl
   wire::Evaluated evaluated{.step = static_cast<std::uint64_t>(position_.step),
                             .split = split == data::Split::kEval ? "eval" : "test"};
   const bool alone = trainee_->settings().sync.method == "none";
-  auto before = traffic();
-  const Traffic traffic_before = co_await std::move(before);
-  auto evaluating = member.evaluate(split, samples);
-  const Evaluation evaluation = co_await std::move(evaluating);
-  evaluated.loss = evaluation.report.loss;
-  evaluated.accuracy = evaluation.report.accuracy;
-  evaluated.consensus_distance = evaluation.consensus_distance;
-  auto after = traffic();
-  const Traffic traffic_after = co_await std::move(after);
-  set_apart(traffic_before, traffic_after);
+  auto evaluating = member.evaluate(split, samples, &halted_);
+  const std::optional<Evaluation> evaluation = co_await std::move(evaluating);
+  if (!evaluation) co_return;  // the run is to end
+  LossReport report = evaluation->report;
   if (alone) {
-    const auto own = trainee_->evaluate(split, 0, samples, false);
-    evaluated.own = true;
-    evaluated.loss = own->loss;
-    evaluated.accuracy = own->accuracy;
+    const auto own = trainee_->evaluate(split, 0, samples, halted_);
+    if (!own) co_return;
+    report = *own;
   }
+  evaluated.loss = report.loss;
+  evaluated.accuracy = report.accuracy;
+  evaluated.consensus_distance = evaluation->consensus_distance;
+  evaluated.own = alone;
   if (part_.rank == 0 || alone) tell(evaluated);
 }
 
@@ -342,13 +346,8 @@ Task<> PeerWork::save(Member& member, bool last) {
     write();
     co_return;
   }
-  auto before = traffic();
-  const Traffic traffic_before = co_await std::move(before);
   auto saving = member.with_average(write);
   co_await std::move(saving);
-  auto after = traffic();
-  const Traffic traffic_after = co_await std::move(after);
-  set_apart(traffic_before, traffic_after);
 }
 
 // When a peer was lost: of those who are left, the one with the lowest rank saves what it has.
@@ -366,16 +365,18 @@ Task<> PeerWork::save_own_copy(Member& member, std::string culprit) {
 void PeerWork::write_checkpoint(Member& member) {
   const auto clusters = static_cast<std::int64_t>(part_.plan.peers.size());
   Position position = position_;  // all do as much as this one, or almost
-  position.samples *= clusters;
-  position.tokens *= clusters;
+  position.samples = resumed_.samples + position_.samples * clusters;
+  position.tokens = resumed_.tokens + position_.tokens * clusters;
   const CheckpointInfo info{.path = {},
                             .position = position,
                             .optimizer_steps = trainee_->learner().optimizer().steps(),
                             .data = trainee_->data_fingerprint(),
                             .text = trainee_->data().tokenizer() != nullptr,
+                            .clusters = clusters,
+                            .batch = trainee_->settings().train.batch,
                             .made_with = identity(trainee_->settings())};
   save_checkpoint(options_.scratch, info, trainee_->learner().store(), trainee_->learner().optimizer(), 1,
-                  common_state(member.method()));
+                  state_of(member.method()));
   Saving saving{.step = static_cast<std::uint64_t>(position.step)};
   for (const fs::directory_entry& entry : fs::directory_iterator(*newest_checkpoint(options_.scratch))) {
     saving.facts.push_back(swarm::facts_of(entry.path(), entry.path().filename().string()));
@@ -393,42 +394,32 @@ Task<T> PeerWork::ask_network(std::function<T()> question) {
   co_return co_await std::move(asking);
 }
 
-Task<PeerWork::Traffic> PeerWork::traffic() {
-  return ask_network<Traffic>([this] { return traffic_now(); });
-}
-
 Task<bool> PeerWork::is_first(std::string culprit) {
   return ask_network<bool>([this, culprit] { return is_first_of_the_living(culprit); });
-}
-
-// What went over the links between two moments does not count as training.
-void PeerWork::set_apart(const Traffic& before, const Traffic& after) {
-  boost::asio::post(network_.executor(), [this, before, after] {
-    apart_.sent += after.sent - before.sent;
-    apart_.received += after.received - before.received;
-  });
 }
 
 void PeerWork::tell(const wire::SwarmMessage& message) {
   boost::asio::post(network_.executor(), [this, message] { pass_on(message); });
 }
 
-PeerWork::Traffic PeerWork::traffic_now() const {
-  Traffic traffic;
+// Evaluations and checkpoints apart.
+net::Traffic PeerWork::training_traffic() const {
+  net::Traffic traffic;
   for (const net::Link* link : part_.links) {
     if (link == nullptr) continue;
-    const net::LinkStatistics statistics = link->statistics();
-    traffic.sent += statistics.bytes_sent;
-    traffic.received += statistics.bytes_received;
+    const net::LinkStatistics all = link->statistics();
+    const net::Traffic apart = sync::LinkRounds::apart_traffic(*link);
+    traffic.sent += all.bytes_sent - std::min(all.bytes_sent, apart.sent);
+    traffic.received += all.bytes_received - std::min(all.bytes_received, apart.received);
   }
   return traffic;
 }
 
 void PeerWork::pass_on(wire::SwarmMessage message) {
   if (auto* report = std::get_if<wire::StepReport>(&message)) {
-    const Traffic now = traffic_now();
-    report->bytes_sent = now.sent - apart_.sent;
-    report->bytes_received = now.received - apart_.received;
+    const net::Traffic traffic = training_traffic();
+    report->bytes_sent = traffic.sent;
+    report->bytes_received = traffic.received;
     show(*report);
   }
   report_(message);

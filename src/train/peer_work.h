@@ -56,10 +56,6 @@ class PeerWork final : public swarm::Work {
     Signal changed;  // on the compute thread
   };
 
-  struct Traffic {
-    std::uint64_t sent = 0, received = 0;
-  };
-
   // A checkpoint that the coordinator has not fetched yet.
   struct Saving {
     std::uint64_t step = 0;
@@ -80,15 +76,14 @@ class PeerWork final : public swarm::Work {
   Task<> evaluate(Member& member, data::Split split, std::uint64_t samples);
   Task<> save(Member& member, bool last);
   void write_checkpoint(Member& member);
-  Task<Traffic> traffic();
-  void set_apart(const Traffic& before, const Traffic& after);
   Task<bool> is_first(std::string culprit);
   template <typename T>
   Task<T> ask_network(std::function<T()> question);
   void tell(const wire::SwarmMessage& message);
 
   // On the network thread.
-  Traffic traffic_now() const;
+  void leave(const net::LinkError& reason);
+  net::Traffic training_traffic() const;
   void pass_on(wire::SwarmMessage message);
   void show(const wire::StepReport& report);
   void offer(Saving saving);
@@ -97,16 +92,17 @@ class PeerWork final : public swarm::Work {
 
   Clock& network_;
   PeerWorkOptions options_;
-  Pace pace_;
   std::unique_ptr<LoopThread> compute_;
 
   // Made by prepare(), and of the compute thread.
   std::unique_ptr<Trainee> trainee_;
   std::unique_ptr<SafetensorsFile> method_state_;  // that a checkpoint had
-  Position position_;                              // of this copy alone
+  Position resumed_;                               // how far all copies together had come
+  Position position_;                              // of this copy; samples and tokens since then
+  std::optional<Pace> pace_;
   double busy_seconds_ = 0;
   std::atomic<std::size_t> unfetched_ = 0;  // checkpoints; counted by both threads
-  std::atomic<bool> abandoned_ = false;
+  std::atomic<bool> halted_ = false, abandoned_ = false;
 
   // Of the network thread.
   swarm::Files* coordinator_ = nullptr;
@@ -115,7 +111,6 @@ class PeerWork final : public swarm::Work {
   std::unique_ptr<observe::Sink> shown_;
   observe::StepMetrics so_far_;  // what was shown last
   std::uint64_t shown_bytes_ = 0;
-  Traffic apart_;  // what evaluations and checkpoints took
   std::deque<Saving> unkept_;
   Signal kept_;
   sync::LinkRounds* rounds_ = nullptr;  // while it trains

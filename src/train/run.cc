@@ -124,6 +124,7 @@ void Run::save() {
                             .optimizer_steps = trainee_.learner().optimizer().steps(),
                             .data = trainee_.data_fingerprint(),
                             .text = dataset().tokenizer() != nullptr,
+                            .batch = settings().train.batch,
                             .made_with = identity(settings())};
   save_checkpoint(directory_.checkpoints(), info, trainee_.learner().store(), trainee_.learner().optimizer(),
                   settings().train.keep_checkpoints);

@@ -56,6 +56,7 @@ void SwarmRecord::say(const std::string& sentence) const {
 void SwarmRecord::joined(const std::string& peer) { note("joined", peer, ""); }
 
 void SwarmRecord::refused(const std::string& peer, const std::string& why) {
+  peers_.erase(peer);
   note("refused", peer, why);
   say(fmt::format("{} was not admitted: {}", peer, why));
 }
@@ -88,6 +89,7 @@ void SwarmRecord::planned(const wire::Plan& plan) {
     Peer& peer = peers_[name];
     peer.lines = std::make_unique<FileWriter>(path, FileWriter::Mode::kAppend);
     const Position earlier = position_at(path, began_at_.step);
+    peer.last.step = static_cast<std::uint64_t>(began_at_.step);
     peer.samples = earlier.samples;
     peer.tokens = earlier.tokens;
   }
@@ -108,8 +110,8 @@ bool SwarmRecord::awaits_evaluation(std::int64_t step) const {
 void SwarmRecord::stepped(const std::string& name, const wire::StepReport& report) {
   Peer& peer = peers_.at(name);
   const auto step_number = static_cast<std::int64_t>(report.step);
-  if (report.step != peer.last.step + 1 && (peer.last.step != 0 || step_number != began_at_.step + 1)) {
-    throw Error("{} reported step {} after step {}", name, report.step, peer.last.step);
+  if (report.step != peer.last.step + 1 || step_number > settings_.train.steps) {
+    throw wire::WireError("reported step {} after step {}", report.step, peer.last.step);
   }
   const auto sent = static_cast<std::int64_t>(report.bytes_sent - std::min(report.bytes_sent, peer.last.bytes_sent));
   const auto received =
@@ -156,7 +158,7 @@ void SwarmRecord::evaluated(const std::string& name, const wire::Evaluated& eval
   }
   if (evaluation.own) peers_.at(name).eval_loss = evaluation.loss;
   const auto number = static_cast<std::int64_t>(evaluation.step);
-  if (number > settings_.train.steps) throw Error("{} has evaluated step {}, which does not exist", name, number);
+  if (number > settings_.train.steps) throw wire::WireError("has evaluated step {}, which does not exist", number);
   if (number <= position_.step) {  // a run that had come to its end was resumed
     eval_loss_ = evaluation.loss;
     eval_accuracy_ = evaluation.accuracy;
@@ -241,9 +243,13 @@ std::optional<wire::Evaluated> SwarmRecord::mean_of(const std::map<std::string, 
 
 void SwarmRecord::ended(const std::string& peer, const wire::Ended& summary) { peers_.at(peer).ended = summary; }
 
-void SwarmRecord::saved(const std::string& peer, std::uint64_t step, const std::filesystem::path& folder) {
+// On another thread: nothing that changes is touched here.
+void SwarmRecord::keep(std::uint64_t step, const std::filesystem::path& folder) {
   make_durable(directory_.metrics());  // a checkpoint must not outlive the lines before it
   take_checkpoint(directory_.checkpoints(), folder, static_cast<std::int64_t>(step), settings_.train.keep_checkpoints);
+}
+
+void SwarmRecord::saved(const std::string& peer, std::uint64_t step) {
   saved_step_ = static_cast<std::int64_t>(step);
   note("checkpoint", peer, fmt::format("at step {}", step));
 }
@@ -278,9 +284,9 @@ observe::Summary SwarmRecord::finish() {
   summary.bytes_sent = 0;
   summary.rounds = 0;
   for (const auto& [name, peer] : peers_) {
-    *summary.bytes_sent += static_cast<std::int64_t>(peer.last.bytes_sent);
     observe::PeerSummary& own = summary.peers.emplace_back(observe::PeerSummary{.name = name});
-    own.bytes_sent = static_cast<std::int64_t>(peer.last.bytes_sent);
+    own.bytes_sent = static_cast<std::int64_t>(peer.ended ? peer.ended->bytes_sent : peer.last.bytes_sent);
+    *summary.bytes_sent += *own.bytes_sent;
     own.wait_seconds = peer.wait_seconds;
     own.eval_loss = peer.eval_loss;
     if (!peer.ended) continue;

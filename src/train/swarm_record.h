@@ -38,7 +38,8 @@ class SwarmRecord final : public swarm::Watcher {
   void evaluated(const std::string& peer, const wire::Evaluated& evaluation) override;
   void ended(const std::string& peer, const wire::Ended& summary) override;
   void lost(const std::string& peer, const std::string& why) override;
-  void saved(const std::string& peer, std::uint64_t step, const std::filesystem::path& folder) override;
+  void keep(std::uint64_t step, const std::filesystem::path& folder) override;
+  void saved(const std::string& peer, std::uint64_t step) override;
 
   bool has_plan() const { return has_plan_; }
   std::optional<std::int64_t> saved_step() const { return saved_step_; }

@@ -141,6 +141,7 @@ RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<vo
   } catch (const std::exception&) {
     failure = std::current_exception();
   }
+  world_.run(aside_.call([] {}));  // what is still being kept
   std::error_code ignored;
   fs::remove_all(incoming, ignored);
   RunOutcome outcome{.summary = record_->finish()};

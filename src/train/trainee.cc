@@ -20,6 +20,19 @@ std::uint64_t dropout_key(std::int64_t seed, std::int64_t step, std::int64_t clu
   return std::uint64_t{bits[0]} << 32 | bits[1];
 }
 
+// Means over different samples, as one over all of them.
+LossReport combined(std::span<const LossReport> reports) {
+  LossReport total;
+  for (const LossReport& report : reports) {
+    const auto terms = static_cast<double>(report.loss_terms);
+    total.loss += report.loss * terms;
+    total.accuracy += report.accuracy * terms;
+    total.loss_terms += report.loss_terms;
+  }
+  const auto terms = static_cast<double>(std::max<std::int64_t>(1, total.loss_terms));
+  return {total.loss / terms, total.accuracy / terms, total.loss_terms};
+}
+
 }  // namespace
 
 Trainee::Trainee(config::Settings settings) : Trainee(make_blueprint(std::move(settings))) {}
@@ -61,18 +74,6 @@ std::optional<LossReport> Trainee::evaluate(Split split, std::uint64_t begin, st
     reports.push_back(learner_.evaluate(data_->batch(split, some)));
   }
   return combined(reports);
-}
-
-LossReport combined(std::span<const LossReport> reports) {
-  LossReport total;
-  for (const LossReport& report : reports) {
-    const auto terms = static_cast<double>(report.loss_terms);
-    total.loss += report.loss * terms;
-    total.accuracy += report.accuracy * terms;
-    total.loss_terms += report.loss_terms;
-  }
-  const auto terms = static_cast<double>(std::max<std::int64_t>(1, total.loss_terms));
-  return {total.loss / terms, total.accuracy / terms, total.loss_terms};
 }
 
 }  // namespace rookery::train

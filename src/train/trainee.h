@@ -52,7 +52,4 @@ class Trainee {
   Learner learner_;
 };
 
-// Means over different samples, as one over all of them.
-LossReport combined(std::span<const LossReport> reports);
-
 }  // namespace rookery::train

@@ -42,6 +42,12 @@ double number(double value) {
   return value;
 }
 
+// Small enough to be added up.
+std::uint64_t count(std::uint64_t value, std::uint64_t most) {
+  if (value > most) refuse("a count that is too high");
+  return value;
+}
+
 // What is too long to be heard is better said in part.
 std::string cut(const std::string& text) { return text.substr(0, kMaxReasonBytes); }
 
@@ -131,6 +137,8 @@ void write(const Ended& m, proto::SwarmMessage& out) {
   p.set_busy_share(m.busy_share);
   p.set_rounds(m.rounds);
   if (m.entropy_floor) p.set_entropy_floor(*m.entropy_floor);
+  p.set_bytes_sent(m.bytes_sent);
+  p.set_bytes_received(m.bytes_received);
 }
 
 void write(const Failed& m, proto::SwarmMessage& out) {
@@ -205,12 +213,12 @@ StepReport read(const proto::StepReport& p) {
                     .loss = p.loss(),
                     .lr = number(p.lr()),
                     .grad_norm = p.grad_norm(),
-                    .samples = p.samples(),
-                    .tokens = p.tokens(),
+                    .samples = count(p.samples(), kMaxStepSamples),
+                    .tokens = count(p.tokens(), kMaxStepSamples),
                     .compute_seconds = number(p.compute_seconds()),
                     .wait_seconds = number(p.wait_seconds()),
-                    .bytes_sent = p.bytes_sent(),
-                    .bytes_received = p.bytes_received()};
+                    .bytes_sent = count(p.bytes_sent(), kMaxBytes),
+                    .bytes_received = count(p.bytes_received(), kMaxBytes)};
   if (p.has_drift()) report.drift = p.drift();
   return report;
 }
@@ -230,8 +238,12 @@ Saved read(const proto::Saved& p) { return {.step = p.step(), .files = read(p.fi
 Kept read(const proto::Kept& p) { return {.step = p.step()}; }
 
 Ended read(const proto::Ended& p) {
-  Ended ended{.peak_memory = p.peak_memory(), .busy_share = number(p.busy_share()), .rounds = p.rounds()};
+  Ended ended{.peak_memory = count(p.peak_memory(), kMaxBytes),
+              .busy_share = number(p.busy_share()),
+              .rounds = count(p.rounds(), kMaxBytes)};
   if (p.has_entropy_floor()) ended.entropy_floor = number(p.entropy_floor());
+  ended.bytes_sent = count(p.bytes_sent(), kMaxBytes);
+  ended.bytes_received = count(p.bytes_received(), kMaxBytes);
   return ended;
 }
 

@@ -133,6 +133,8 @@ struct Ended {
   double busy_share = 0;
   std::uint64_t rounds = 0;
   std::optional<double> entropy_floor{};  // of the data that evaluations use
+  std::uint64_t bytes_sent = 0;           // since the beginning, with what followed the last step
+  std::uint64_t bytes_received = 0;
 
   bool operator==(const Ended&) const = default;
 };
@@ -170,6 +172,8 @@ using SwarmMessage = std::variant<Introduction, Assignment, Ready, Plan, Linked,
                                   Failed, Stop, Saved, Kept, Halted, EndAt>;
 
 inline constexpr std::size_t kMaxPlannedPeers = 4096;
+inline constexpr std::uint64_t kMaxStepSamples = std::uint64_t{1} << 40;  // or tokens
+inline constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 56;        // of all of a run
 inline constexpr std::size_t kMaxSettingsBytes = 256 * 1024;
 inline constexpr std::size_t kMaxFiles = 4096;
 
