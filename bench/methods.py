@@ -19,6 +19,8 @@ PROGRAM = pathlib.Path(os.environ.get("ROOKERY", ROOT / "build" / "rookery"))
 
 SMALL = {"model.layers": 2, "model.width": 64, "model.heads": 2, "model.context": 64, "train.threads": 1,
          "train.checkpoint_every": 0, "train.eval_every": 0, "train.eval_batches": 64}
+# Of the outer step, for runs with few rounds: the usual momentum of 0.9 needs many to get going.
+OUTER = {"sync.outer_lr": 1.0, "sync.outer_momentum": 0.5}
 METHODS = ("allreduce", "gossip", "local-sgd", "diloco", "palsgd", "none")
 
 
@@ -73,11 +75,14 @@ def print_table(rows):
 
 def table(bench):
     """Every method on tales with 4 peers: loss, time, bytes at equal samples."""
-    base = {**SMALL, "swarm.peers": 4, "train.batch": 4, "train.steps": 600, "train.lr": 0.002}
-    samples = base["train.steps"]
-    arms = {m: {**base, "sync.method": m, "sync.interval": 16} for m in METHODS}
+    samples, warmup, p = 2000, 32, 0.1
+    base = {**SMALL, "swarm.peers": 4, "train.batch": 16, "train.steps": samples, "train.lr": 0.004, "train.warmup": 50,
+            "train.beta2": 0.98, "sync.interval": 16, "sync.warmup_steps": warmup, "sync.pull_probability": p}
+    arms = {method: {**base, "sync.method": method} for method in METHODS}
+    for method in ("diloco", "palsgd"):
+        arms[method].update(OUTER)
     # A pull takes no samples: to see as many as the others, palsgd needs more steps.
-    arms["palsgd"]["train.steps"] = round((samples - 32) / 0.9 + 32)
+    arms["palsgd"]["train.steps"] = round((samples - warmup) / (1 - p)) + warmup
     results = bench.compare(arms)
     reference = [result[0]["eval_loss"] for result in results["allreduce"]]
     rows = [["method", "eval loss", "against allreduce", "distance", "seconds", "MB sent", "rounds", "waiting"]]
@@ -199,10 +204,6 @@ def race(bench, arms, warmup):
                      spread((100 * r[0]["exposed_communication_share"] for r in runs), "{:.0f}%"),
                      spread((own_seconds(r)[-1] for r in runs), "{:.1f} s"), spread(shares), spread(traffic, "{:.4f}")])
     print_table(rows)
-
-
-# Of the outer step, for runs with few rounds: the usual momentum of 0.9 needs many to get going.
-OUTER = {"sync.outer_lr": 1.0, "sync.outer_momentum": 0.5}
 
 
 def shaped(bench):
