@@ -53,7 +53,9 @@ int inspect_model(const InspectOptions& options) {
                         {"parameters", cost.parameters},
                         {"forward_seconds", milliseconds(cost.forward) / 1e3},
                         {"backward_seconds", milliseconds(cost.backward) / 1e3},
-                        {"output_bytes", cost.output_bytes}});
+                        {"output_bytes", cost.output_bytes},
+                        {"gradient_bytes", cost.gradient_bytes},
+                        {"activation_bytes", cost.activation_bytes}});
     }
     print_json(
         {{"model", kind.name}, {"parameters", model->parameter_count()}, {"batch", options.batch}, {"layers", layers}});
@@ -61,17 +63,20 @@ int inspect_model(const InspectOptions& options) {
   }
   fmt::print("{}: {}\n{} parameters ({}), batch {}\n\n", kind.name, kind.summary, model->parameter_count(),
              format_bytes(4 * model->parameter_count()), options.batch);
-  std::vector<std::vector<std::string>> rows = {{"layer", "parameters", "forward ms", "backward ms", "output/sample"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"layer", "parameters", "forward ms", "backward ms", "output/sample", "kept/sample"}};
   model::LayerCost total{.name = "total"};
   for (const model::LayerCost& cost : costs) {
     rows.push_back({cost.name, std::to_string(cost.parameters), fmt::format("{:.2f}", milliseconds(cost.forward)),
-                    fmt::format("{:.2f}", milliseconds(cost.backward)), format_bytes(cost.output_bytes)});
+                    fmt::format("{:.2f}", milliseconds(cost.backward)), format_bytes(cost.output_bytes),
+                    format_bytes(cost.activation_bytes)});
     total.parameters += cost.parameters;
     total.forward += cost.forward;
     total.backward += cost.backward;
+    total.activation_bytes += cost.activation_bytes;
   }
   rows.push_back({total.name, std::to_string(total.parameters), fmt::format("{:.2f}", milliseconds(total.forward)),
-                  fmt::format("{:.2f}", milliseconds(total.backward)), ""});
+                  fmt::format("{:.2f}", milliseconds(total.backward)), "", format_bytes(total.activation_bytes)});
   print_table(rows);
   return 0;
 }

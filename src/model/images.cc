@@ -30,8 +30,9 @@ struct Convolution {
   at::Tensor operator()(const at::Tensor& x, const Pass& pass) const {
     const at::Tensor y = at::conv2d(x, weight.tensor(), {}, shape.stride, shape.padding);
     constexpr double kMomentum = 0.1, kEpsilon = 1e-5;
-    return at::batch_norm(y, norm_weight.tensor(), norm_bias.tensor(), mean.tensor(), variance.tensor(), pass.training,
-                          kMomentum, kEpsilon, false);
+    const at::Tensor none;
+    return at::batch_norm(y, norm_weight.tensor(), norm_bias.tensor(), pass.again ? none : mean.tensor(),
+                          pass.again ? none : variance.tensor(), pass.training, kMomentum, kEpsilon, false);
   }
 };
 

@@ -36,6 +36,7 @@ struct NormParameters {
 struct Pass {
   bool training = false;
   std::uint64_t key = 0;  // for dropout: differs between steps and micro-batches, equal when one is computed again
+  bool again = false;     // it is computed again: what a layer keeps of its inputs (batch norm) was kept before
 
   // Called during the backward pass, if set, when the gradients of all layers from this one on are complete. Layers may
   // be left out, and come in any order.

@@ -34,8 +34,8 @@ class Model {
   // Predictions for a batch's inputs: {logits}.
   Tensors predict(Tensors inputs) const { return forward(std::move(inputs), {}, 0, size()); }
 
-  // The loss of a whole batch.
-  ops::LossSum loss(const Batch& batch, const Pass& pass) const;
+  // The loss, from what has reached the head.
+  ops::LossSum loss(const Tensors& reached, const at::Tensor& targets, const Pass& pass) const;
 
  private:
   std::string kind_;

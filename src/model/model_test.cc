@@ -33,6 +33,11 @@ struct BoundModel {
       : model(build_model(options)), store(model->parameters(), model->buffers()) {
     store.initialize(seed);
   }
+
+  ops::LossSum loss(const Batch& batch, const Pass& pass) const {
+    return model->loss(model->forward(batch.inputs, pass, 0, model->size() - 1), batch.targets, pass);
+  }
+
   std::unique_ptr<Model> model;
   ParameterStore store;
 };
@@ -51,7 +56,7 @@ TEST_P(EveryKind, LearnsOneBatchByHeart) {
   double first = 0, last = 0;
   for (int step = 0; step < 12; ++step) {
     bound.store.zero_gradients();
-    const at::Tensor loss = bound.model->loss(batch, {.training = true, .key = 0}).sum / batch.loss_terms;
+    const at::Tensor loss = bound.loss(batch, {.training = true, .key = 0}).sum / batch.loss_terms;
     loss.backward();
     if (step == 0) {
       first = loss.item<double>();
@@ -128,7 +133,7 @@ TEST(ModelTest, DropoutMasksAreAFunctionOfTheKey) {
   BoundModel bound(options);
   const Batch batch = random_batch(Problem::kLanguageModel, options, 2, 3);
   const auto loss = [&](bool training, std::uint64_t key) {
-    return bound.model->loss(batch, {.training = training, .key = key}).sum.item<float>();
+    return bound.loss(batch, {.training = training, .key = key}).sum.item<float>();
   };
   EXPECT_EQ(loss(true, 1), loss(true, 1));
   EXPECT_NE(loss(true, 1), loss(true, 2));
@@ -152,6 +157,7 @@ TEST(ModelTest, MistakesNameTheKey) {
 }
 
 TEST(ProfileTest, CountsEveryParameterOnceAndMeasuresEveryLayer) {
+  install_tensor_allocator();
   const ModelOptions options = small("gpt");
   const auto model = build_model(options);
   const auto costs = profile(*model, random_batch(Problem::kLanguageModel, options, 2, 1), 1);
@@ -159,11 +165,17 @@ TEST(ProfileTest, CountsEveryParameterOnceAndMeasuresEveryLayer) {
   std::int64_t parameters = 0;
   for (const LayerCost& cost : costs) {
     parameters += cost.parameters;
+    EXPECT_GE(cost.output_bytes, cost.gradient_bytes) << cost.name;
     EXPECT_GT(cost.forward.count(), 0);
     EXPECT_GT(cost.backward.count(), 0);
   }
   EXPECT_EQ(parameters, model->parameter_count());
   EXPECT_EQ(costs[1].output_bytes, 9 * 32 * 4);
+  EXPECT_EQ(costs[1].gradient_bytes, 9 * 32 * 4);
+  EXPECT_EQ(costs.back().tied, costs[0].parameters - options.context * options.width);
+  // A block keeps at least its input, what attention and the feed-forward layer take, and the latter's hidden values.
+  EXPECT_GT(costs[1].activation_bytes, 9 * (3 + 2 + 4) * 32 * 4);
+  EXPECT_LT(costs[1].activation_bytes, 9 * 100 * 32 * 4);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "base/random.h"
+#include "tensor/allocator.h"
 
 namespace rookery::model {
 namespace {
@@ -36,20 +37,20 @@ at::Tensor scalar_of(const Tensors& outputs) {
   return total;
 }
 
-Bytes bytes_of(const Tensors& tensors) {
+Bytes bytes_of(const Tensors& tensors, bool with_gradients_only) {
   Bytes total = 0;
-  for (const at::Tensor& tensor : tensors) total += static_cast<Bytes>(tensor.nbytes());
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.is_floating_point() || !with_gradients_only) total += static_cast<Bytes>(tensor.nbytes());
+  }
   return total;
 }
 
-std::int64_t first_uses(const Layer& layer, std::vector<Parameter>& seen) {
-  std::int64_t count = 0;
+void count_parameters(const Layer& layer, std::vector<Parameter>& seen, LayerCost& cost) {
   for (const Parameter& parameter : layer.parameters()) {
-    if (std::find(seen.begin(), seen.end(), parameter) != seen.end()) continue;
-    seen.push_back(parameter);
-    count += parameter.spec().elements();
+    const bool is_tied = std::find(seen.begin(), seen.end(), parameter) != seen.end();
+    (is_tied ? cost.tied : cost.parameters) += parameter.spec().elements();
+    if (!is_tied) seen.push_back(parameter);
   }
-  return count;
 }
 
 at::Tensor random_ids(Random& random, std::int64_t rows, std::int64_t columns, std::int64_t below) {
@@ -64,24 +65,27 @@ at::Tensor random_ids(Random& random, std::int64_t rows, std::int64_t columns, s
 }  // namespace
 
 std::vector<LayerCost> profile(const Model& model, const Batch& batch, int repetitions) {
-  const auto parameters = model.parameters(), buffers = model.buffers();
-  ParameterStore store(parameters, buffers);
-  store.initialize(1);
   std::vector<LayerCost> costs;
   std::vector<Parameter> seen;
   Tensors inputs = batch.inputs;
   const Pass pass{.training = true, .key = 0};
   for (std::size_t i = 0; i < model.size(); ++i) {
     Layer& layer = model.layer(i);
-    LayerCost cost{.name = layer.name(), .parameters = first_uses(layer, seen)};
+    LayerCost cost{.name = layer.name()};
+    count_parameters(layer, seen, cost);
+    ParameterStore store(model.parameters(i, i + 1), model.buffers(i, i + 1));
+    store.initialize(1);
     std::vector<std::chrono::nanoseconds> forward, backward;
     Tensors outputs;
     for (int r = 0; r < repetitions + 1; ++r) {  // the first one warms up
       const Tensors leaves = detached(inputs);
       const bool last = i + 1 == model.size();
+      outputs.clear();
+      const Bytes used_before = allocator_statistics().used;
       const auto start = Clock::now();
       outputs = last ? Tensors{model.head().loss(leaves, batch.targets, pass).sum} : layer.forward(leaves, pass);
       const auto middle = Clock::now();
+      cost.activation_bytes = allocator_statistics().used - used_before;
       scalar_of(outputs).backward();
       if (r == 0) continue;
       forward.push_back(middle - start);
@@ -89,7 +93,10 @@ std::vector<LayerCost> profile(const Model& model, const Batch& batch, int repet
     }
     cost.forward = median(forward);
     cost.backward = median(backward);
-    cost.output_bytes = bytes_of(outputs) / std::max<std::int64_t>(1, batch.samples);
+    const std::int64_t samples = std::max<std::int64_t>(1, batch.samples);
+    cost.output_bytes = bytes_of(outputs, false) / samples;
+    cost.gradient_bytes = bytes_of(outputs, true) / samples;
+    cost.activation_bytes /= samples;
     costs.push_back(cost);
     inputs = detached(outputs);
   }

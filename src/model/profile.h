@@ -13,13 +13,16 @@ namespace rookery::model {
 struct LayerCost {
   std::string name;
   std::int64_t parameters = 0;         // tied ones count where they are used first
+  std::int64_t tied = 0;               // those that an earlier layer has brought
   std::chrono::nanoseconds forward{};  // median of the repetitions
   std::chrono::nanoseconds backward{};
-  Bytes output_bytes = 0;  // what would cross a cut after this layer, per sample
+  Bytes output_bytes = 0;      // what would cross a cut after this layer, per sample
+  Bytes gradient_bytes = 0;    // what would come back
+  Bytes activation_bytes = 0;  // what backward keeps of forward, per sample
 };
 
-// Measures every layer on `batch`, layer by layer, so that memory is needed for one layer's activations at a time.
-// Binds the model's parameters to memory of its own. Requires: they are unbound.
+// Measures every layer on `batch`, one after another, so that memory is needed for one layer at a time, parameters
+// included. Requires: those are unbound.
 std::vector<LayerCost> profile(const Model& model, const Batch& batch, int repetitions);
 
 // A batch of random inputs of the right form.

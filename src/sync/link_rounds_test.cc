@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/real_world.h"
-#include "sync/testing/virtual_mesh.h"
+#include "collective/testing/virtual_mesh.h"
 
 namespace rookery::sync {
 namespace {
@@ -46,7 +46,7 @@ class LinkRoundsTest : public ::testing::Test {
   }
 
   RealWorld world_;
-  testing::Mesh mesh_{world_.clock(), kPeers};
+  collective::testing::Mesh mesh_{world_.clock(), kPeers};
 };
 
 TEST_F(LinkRoundsTest, WhoeverStartsRoundsMayLiveOnAnotherThread) {

@@ -87,7 +87,7 @@ class Method {
   virtual std::vector<NamedState> state() { return {}; }
 
   // Rounds that were finished.
-  std::uint64_t rounds() const { return rounds_; }
+  virtual std::uint64_t rounds() const { return rounds_; }
 
  protected:
   void count_round() { ++rounds_; }

@@ -13,13 +13,13 @@
 #include "sync/link_rounds.h"
 #include "sync/local_sgd.h"
 #include "sync/palsgd.h"
-#include "sync/testing/virtual_mesh.h"
+#include "collective/testing/virtual_mesh.h"
 
 namespace rookery::sync {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::VirtualMesh;
+using collective::testing::VirtualMesh;
 
 constexpr std::size_t kValues = 5000;
 constexpr double kLr = 0.1;

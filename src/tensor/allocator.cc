@@ -1,7 +1,9 @@
 #include "tensor/allocator.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
+#include <malloc.h>
 #include <map>
 #include <mutex>
 #include <set>
@@ -121,10 +123,15 @@ Arenas& arenas() {
   return *instance;
 }
 
+std::atomic<std::size_t> small_used = 0;
+
 void release_large(void* pointer) { ROOKERY_CHECK(arenas().release(pointer)); }
-void release_small(void* pointer) { std::free(pointer); }
+void release_small(void* pointer) {
+  small_used -= ::malloc_usable_size(pointer);
+  std::free(pointer);
+}
 void release_any(void* pointer) {
-  if (!arenas().release(pointer)) std::free(pointer);
+  if (!arenas().release(pointer)) release_small(pointer);
 }
 
 class TensorAllocator final : public c10::Allocator {
@@ -137,6 +144,7 @@ class TensorAllocator final : public c10::Allocator {
     }
     void* pointer = nullptr;
     if (::posix_memalign(&pointer, kAlignment, size) != 0) out_of_memory(size);
+    small_used += ::malloc_usable_size(pointer);
     return {pointer, pointer, &release_small, c10::Device(c10::DeviceType::CPU)};
   }
 
@@ -152,6 +160,10 @@ void install_tensor_allocator() {
   c10::SetCPUAllocator(&allocator, kAboveTheDefault);
 }
 
-AllocatorStatistics allocator_statistics() { return arenas().statistics(); }
+AllocatorStatistics allocator_statistics() {
+  AllocatorStatistics statistics = arenas().statistics();
+  statistics.used += static_cast<Bytes>(small_used);
+  return statistics;
+}
 
 }  // namespace rookery

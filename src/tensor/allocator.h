@@ -15,7 +15,7 @@ void install_tensor_allocator();
 
 struct AllocatorStatistics {
   Bytes reserved;  // in arenas
-  Bytes used;      // handed out
+  Bytes used;      // handed out, from arenas or not
 };
 AllocatorStatistics allocator_statistics();
 

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <unordered_set>
 
+#include <ATen/ops/clone.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
@@ -96,19 +97,31 @@ ParameterStore::ParameterStore(std::span<const Parameter> parameters, std::span<
   for (const Parameter& parameter : parameters_) {
     const ParameterSpec& spec = parameter.spec();
     ROOKERY_CHECK(!parameter.state_->tensor.defined(), "{} is bound already", spec.name);
-    const std::int64_t length = spec.elements();
-    at::Tensor leaf = values_.narrow(0, begin, length).view(spec.shape).detach();
-    leaf.set_requires_grad(true);
-    leaf.mutable_grad() = gradients_.narrow(0, begin, length).view(spec.shape);
-    parameter.state_->tensor = std::move(leaf);
-    ranges_.push_back({begin, begin + length, spec.decay});
-    begin += length;
+    ranges_.push_back({begin, begin + spec.elements(), spec.decay});
+    begin = ranges_.back().end;
   }
+  bind();
   begin = 0;
   for (const Parameter& buffer : buffer_entries_) {
     buffer.state_->tensor = buffers_.narrow(0, begin, buffer.spec().elements()).view(buffer.spec().shape);
     begin += buffer.spec().elements();
   }
+}
+
+void ParameterStore::bind() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const auto [begin, end, decay] = ranges_[i];
+    const std::vector<std::int64_t>& shape = parameters_[i].spec().shape;
+    at::Tensor leaf = values_.narrow(0, begin, end - begin).view(shape).detach();
+    leaf.set_requires_grad(true);
+    leaf.mutable_grad() = gradients_.narrow(0, begin, end - begin).view(shape);
+    parameters_[i].state_->tensor = std::move(leaf);
+  }
+}
+
+void ParameterStore::renew() {
+  values_ = values_.clone();
+  bind();
 }
 
 ParameterStore::~ParameterStore() {

@@ -80,6 +80,10 @@ class ParameterStore {
   void initialize(std::uint64_t seed);
   void zero_gradients();
 
+  // Moves the values to memory of their own, and binds the parameters there. What autograd has saved stays where it is,
+  // for as long as it is needed.
+  void renew();
+
   const at::Tensor& values() const { return values_; }        // (P)
   const at::Tensor& gradients() const { return gradients_; }  // (P)
   const at::Tensor& buffers() const { return buffers_; }
@@ -92,6 +96,8 @@ class ParameterStore {
   std::vector<Parameter> entries() const;
 
  private:
+  void bind();
+
   std::vector<Parameter> parameters_;
   std::vector<Parameter> buffer_entries_;
   std::vector<ParameterRange> ranges_;

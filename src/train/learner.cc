@@ -16,14 +16,6 @@ extern "C" void openblas_set_num_threads(int threads) __attribute__((weak));
 namespace rookery::train {
 namespace {
 
-at::Tensor moved(const at::Tensor& tensor, at::Device device) { return tensor.to(device, /*non_blocking=*/true); }
-
-Batch moved(Batch batch, at::Device device) {
-  for (at::Tensor& input : batch.inputs) input = moved(input, device);
-  batch.targets = moved(batch.targets, device);
-  return batch;
-}
-
 std::int64_t count_loss_terms(const at::Tensor& targets) {
   return targets.numel() - targets.eq(kIgnoredTarget).sum().item<std::int64_t>();
 }
@@ -47,26 +39,19 @@ std::vector<std::size_t> layer_begins(const model::Model& model) {
   return begins;
 }
 
-Learner::Learner(std::unique_ptr<model::Model> model, const OptimizerOptions& optimizer, at::Device device)
-    : model_(std::move(model)),
-      store_(model_->parameters(), model_->buffers(), device),
-      optimizer_(make_optimizer(optimizer, store_)),
-      layer_begins_(layer_begins(*model_)),
-      device_(device) {}
-
 LossReport Learner::accumulate_gradients(const Batch& batch, std::int64_t micro_batches, std::uint64_t key,
                                          const Ready& ready, std::optional<double> divisor) {
   ROOKERY_CHECK(micro_batches >= 1 && micro_batches <= batch.samples);
-  store_.zero_gradients();
+  stage_.store().zero_gradients();
   LossReport report{.loss_terms = batch.loss_terms};
   const double divided_by = divisor.value_or(static_cast<double>(std::max<std::int64_t>(1, batch.loss_terms)));
   for (std::int64_t i = 0; i < micro_batches; ++i) {
-    const Batch part = moved(micro_batches == 1 ? batch : slice(batch, i, micro_batches), device_);
-    model::Pass pass{.training = true, .key = key + static_cast<std::uint64_t>(i)};
-    if (ready && i + 1 == micro_batches) pass.reached = [&](std::size_t layer) { ready(layer_begins_[layer]); };
-    const ops::LossSum loss = model_->loss(part, pass);
-    const at::Tensor mean = loss.sum / divided_by;
-    mean.backward();
+    const auto number = static_cast<std::uint64_t>(i);
+    const Batch part = micro_batches == 1 ? batch : slice(batch, i, micro_batches);
+    model::Pass pass{.training = true, .key = key + number};
+    if (ready && i + 1 == micro_batches) pass.reached = [&](std::size_t layer) { ready(stage_.begin_of(layer)); };
+    const ops::LossSum loss = stage_.loss(number, part.inputs, part.targets, pass, divided_by);
+    stage_.backward(number, {});
     report.loss += share(loss.sum.item<double>(), batch.loss_terms);
     report.accuracy += share(static_cast<double>(loss.correct), batch.loss_terms);
   }
@@ -74,14 +59,13 @@ LossReport Learner::accumulate_gradients(const Batch& batch, std::int64_t micro_
 }
 
 double Learner::update(double lr, double clip, const Around& around, double scale) {
-  const double norm = gradient_norm(store_) * scale;
-  optimizer_->step(lr, clip_scale(norm, clip) * scale, around);
+  const double norm = gradient_norm(stage_.store()) * scale;
+  stage_.update(lr, clip_scale(norm, clip) * scale, around);
   return norm;
 }
 
-LossReport Learner::evaluate(const Batch& batch) {
-  const at::NoGradGuard no_gradients;
-  const ops::LossSum loss = model_->loss(moved(batch, device_), {});
+LossReport Learner::evaluate(const Batch& batch) const {
+  const ops::LossSum loss = stage_.evaluate(batch.inputs, batch.targets);
   return {share(loss.sum.item<double>(), batch.loss_terms), share(static_cast<double>(loss.correct), batch.loss_terms),
           batch.loss_terms};
 }

@@ -8,8 +8,7 @@
 
 #include "model/model.h"
 #include "tensor/batch.h"
-#include "tensor/optimizer.h"
-#include "tensor/parameters.h"
+#include "train/stage.h"
 
 namespace rookery::train {
 
@@ -19,10 +18,11 @@ struct LossReport {
   std::int64_t loss_terms = 0;
 };
 
-// One copy of a model that learns: its layers, their memory and the optimizer. Lives on the compute thread.
+// Batches for a stage that has all layers of a model. Lives on the compute thread.
 class Learner {
  public:
-  Learner(std::unique_ptr<model::Model> model, const OptimizerOptions& optimizer, at::Device device);
+  // The stage outlives this.
+  explicit Learner(Stage& stage) : stage_(stage) {}
 
   // Sets the gradients to those of the batch's mean loss. The batch goes through in `micro_batches` slices; each term
   // weighs the same whatever the slice it falls in, so without batch norm the result does not depend on their number.
@@ -38,19 +38,10 @@ class Learner {
   double update(double lr, double clip, const Around& around = {}, double scale = 1);
 
   // The loss on a batch, without training.
-  LossReport evaluate(const Batch& batch);
-
-  const model::Model& model() const { return *model_; }
-  ParameterStore& store() { return store_; }
-  const ParameterStore& store() const { return store_; }
-  Optimizer& optimizer() { return *optimizer_; }
+  LossReport evaluate(const Batch& batch) const;
 
  private:
-  std::unique_ptr<model::Model> model_;
-  ParameterStore store_;
-  std::unique_ptr<Optimizer> optimizer_;
-  std::vector<std::size_t> layer_begins_;
-  at::Device device_;
+  Stage& stage_;
 };
 
 // Where each layer's own parameters begin in the flat vector. Layers that use only what earlier ones brought begin

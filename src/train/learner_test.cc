@@ -11,12 +11,22 @@ namespace {
 const model::ModelOptions kOptions =
     model::complete_options({.kind = "gpt", .layers = 2, .width = 32, .heads = 2, .context = 8, .vocabulary = 20});
 
-class TestLearner : public Learner {
- public:
-  explicit TestLearner(const OptimizerOptions& optimizer = {})
-      : Learner(model::build_model(kOptions), optimizer, at::kCPU) {
-    store().initialize(1);
+struct WholeModel {
+  explicit WholeModel(const model::ModelOptions& options, const OptimizerOptions& optimizer = {})
+      : model(model::build_model(options)),
+        stage(*model, {0, model->size()}, plan::Versions::kLatest, optimizer, at::kCPU) {
+    stage.initialize(1);
   }
+  std::unique_ptr<model::Model> model;
+  Stage stage;
+};
+
+class TestLearner : private WholeModel, public Learner {
+ public:
+  explicit TestLearner(const OptimizerOptions& optimizer = {}, const model::ModelOptions& options = kOptions)
+      : WholeModel(options, optimizer), Learner(stage) {}
+
+  ParameterStore& store() { return stage.store(); }
 };
 
 // Targets are ignored unevenly, so slices have different numbers of loss terms.
@@ -49,8 +59,7 @@ TEST(LearnerTest, GradientsThatAreReadyStayAsTheyAre) {
       options = {.kind = kind, .classes = 10, .channels = 1, .image_size = 28};
     }
     options = model::complete_options(options);
-    Learner learner(model::build_model(options), {}, at::kCPU);
-    learner.store().initialize(1);
+    TestLearner learner({}, options);
     const Batch batch = model::random_batch(model::find_kind(kind).problem, options, 4, 2);
     struct Seen {
       std::size_t from;

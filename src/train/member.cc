@@ -29,13 +29,13 @@ Member::Member(Clock& clock, Trainee& trainee, Place place, sync::Rounds& rounds
       exact_(exact),
       method_(make_method(trainee.settings(), place_, rounds)) {
   if (trainee.settings().sync.average_moments) {
-    for (const auto& state : trainee.learner().optimizer().state()) moments_.push_back(floats(state.values));
+    for (const auto& state : trainee.stage().optimizer().state()) moments_.push_back(floats(state.values));
   }
   method_->start(copy());
 }
 
 sync::Copy Member::copy() {
-  const ParameterStore& store = trainee_.learner().store();
+  const ParameterStore& store = trainee_.stage().store();
   return {.parameters = floats(store.values()), .gradients = floats(store.gradients()), .moments = moments_};
 }
 
@@ -117,7 +117,7 @@ Task<wire::StepReport> Member::step() {
       co_await std::move(counted);
       scale = *divisor / std::max(1e-6, static_cast<double>(terms[0]));
     }
-    report.grad_norm = trainee_.learner().update(lr, t.clip, around_update(), scale);
+    report.grad_norm = Learner(trainee_.stage()).update(lr, t.clip, around_update(), scale);
     report.loss = passed.loss;
     report.samples = static_cast<std::uint64_t>(batch.samples);
     report.tokens = static_cast<std::uint64_t>(batch.tokens);
@@ -140,7 +140,7 @@ Task<wire::StepReport> Member::step() {
 // `skip_equal`: what is equal on all peers is taken as it is, instead of an average that rounds.
 Task<> Member::average_into(std::vector<float>& values, std::vector<float>& buffers, bool skip_equal) {
   const std::span<const float> parameters = copy().parameters,
-                               own_buffers = floats(trainee_.learner().store().buffers());
+                               own_buffers = floats(trainee_.stage().store().buffers());
   values.assign(parameters.begin(), parameters.end());
   buffers.assign(own_buffers.begin(), own_buffers.end());
   const auto second = exact_.average(kBuffersSlot, buffers, place_.share(), {});
@@ -153,7 +153,7 @@ Task<> Member::average_into(std::vector<float>& values, std::vector<float>& buff
 
 void Member::swap_in(std::vector<float>& values, std::vector<float>& buffers) {
   std::swap_ranges(values.begin(), values.end(), copy().parameters.begin());
-  std::swap_ranges(buffers.begin(), buffers.end(), floats(trainee_.learner().store().buffers()).begin());
+  std::swap_ranges(buffers.begin(), buffers.end(), floats(trainee_.stage().store().buffers()).begin());
 }
 
 Task<std::optional<Evaluation>> Member::evaluate(data::Split split, std::uint64_t samples,

@@ -6,14 +6,14 @@
 
 #include "base/error.h"
 #include "sync/link_rounds.h"
-#include "sync/testing/virtual_mesh.h"
+#include "collective/testing/virtual_mesh.h"
 
 namespace rookery::train {
 namespace {
 
 using namespace std::chrono_literals;
 using data::Split;
-using sync::testing::VirtualMesh;
+using collective::testing::VirtualMesh;
 
 config::Settings small_settings(const std::vector<std::string>& changes) {
   std::vector<std::string> overrides = {"model.layers=2",       "model.width=32", "model.heads=2",
@@ -29,7 +29,7 @@ class Swarm {
   Swarm(std::size_t peers, const config::Settings& settings) : mesh_(peers) {
     for (std::size_t i = 0; i < peers; ++i) {
       trainees_.emplace_back(settings);
-      trainees_.back().learner().store().initialize(static_cast<std::uint64_t>(settings.train.seed));
+      trainees_.back().stage().initialize(static_cast<std::uint64_t>(settings.train.seed));
     }
   }
 
@@ -40,9 +40,9 @@ class Swarm {
     const auto copy = [](const at::Tensor& from, const at::Tensor& to) {
       std::ranges::copy(floats(from), floats(to).begin());
     };
-    Learner& from = other.trainees_[0].learner();
+    Stage& from = other.trainees_[0].stage();
     for (Trainee& trainee : trainees_) {
-      Learner& to = trainee.learner();
+      Stage& to = trainee.stage();
       copy(from.store().values(), to.store().values());
       for (std::size_t i = 0; i < from.optimizer().state().size(); ++i) {
         copy(from.optimizer().state()[i].values, to.optimizer().state()[i].values);
@@ -58,8 +58,8 @@ class Swarm {
           Clock& clock = mesh_.world().clock();
           const Place place{.cluster = rank,
                             .weights = std::vector<double>(trainees_.size(), 1.0),
-                            .layer_begins = layer_begins(trainee.learner().model()),
-                            .values = static_cast<std::size_t>(trainee.learner().store().size())};
+                            .layer_begins = layer_begins(trainee.model()),
+                            .values = static_cast<std::size_t>(trainee.stage().store().size())};
           const auto codec = collective::parse_codec(trainee.settings().sync.codec);
           sync::LinkRounds rounds(clock, clock.executor(), rank, mesh_.links(rank),
                                   {.slots = method_slots(trainee.settings(), place), .codec = codec});
@@ -92,7 +92,7 @@ class Swarm {
     for (const auto& outcome : outcomes) EXPECT_FALSE(outcome) << outcome->what();
   }
 
-  std::span<const float> parameters(std::size_t rank) { return floats(trainees_[rank].learner().store().values()); }
+  std::span<const float> parameters(std::size_t rank) { return floats(trainees_[rank].stage().store().values()); }
   double loss(std::int64_t step) const { return losses_.at(step); }
 
   std::vector<Evaluation> evaluations;

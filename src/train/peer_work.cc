@@ -118,13 +118,13 @@ Task<wire::Ready> PeerWork::build(config::Settings settings, std::optional<fs::p
   trainee_ = std::make_unique<Trainee>(std::move(blueprint));
   pace_.emplace(options_.pace, static_cast<std::uint64_t>(trainee_->settings().train.seed), options_.name);
   if (!checkpoint) {
-    trainee_->learner().store().initialize(static_cast<std::uint64_t>(trainee_->settings().train.seed));
+    trainee_->stage().initialize(static_cast<std::uint64_t>(trainee_->settings().train.seed));
     co_return ready;
   }
   verify_checkpoint(*checkpoint);
   const CheckpointInfo info = read_checkpoint_info(*checkpoint);
   check_identity(info, trainee_->settings(), trainee_->data_fingerprint());
-  load_checkpoint(info, trainee_->learner().store(), &trainee_->learner().optimizer());
+  load_checkpoint(info, trainee_->stage().store(), &trainee_->stage().optimizer());
   method_state_ = open_method_state(info);
   resumed_ = position_ = info.position;
   position_.samples = position_.tokens = 0;
@@ -137,7 +137,7 @@ Task<wire::Ended> PeerWork::train(Part part, Report report) {
   part_ = std::move(part);
   report_ = std::move(report);
   if (options_.show) shown_ = options_.show(trainee_->settings(), position_.step);
-  const Place place = place_in(part_.plan, part_.rank, trainee_->learner().model());
+  const Place place = place_in(part_.plan, part_.rank, trainee_->model());
   const config::Sync& sync = trainee_->settings().sync;
   std::exception_ptr failure;
   wire::Ended ended;
@@ -210,7 +210,7 @@ void PeerWork::abandon() {
 
 Task<wire::Ended> PeerWork::work(sync::Rounds& rounds, sync::Rounds& exact) {
   const Time start = compute_->clock().now();
-  Member member(compute_->clock(), *trainee_, place_in(part_.plan, part_.rank, trainee_->learner().model()), rounds,
+  Member member(compute_->clock(), *trainee_, place_in(part_.plan, part_.rank, trainee_->model()), rounds,
                 exact);
   member.keep_pace(*pace_);
   if (position_.step > 0) {
@@ -369,13 +369,13 @@ void PeerWork::write_checkpoint(Member& member) {
   position.tokens = resumed_.tokens + position_.tokens * clusters;
   const CheckpointInfo info{.path = {},
                             .position = position,
-                            .optimizer_steps = trainee_->learner().optimizer().steps(),
+                            .optimizer_steps = trainee_->stage().optimizer().steps(),
                             .data = trainee_->data_fingerprint(),
                             .text = trainee_->data().tokenizer() != nullptr,
                             .clusters = clusters,
                             .batch = trainee_->settings().train.batch,
                             .made_with = identity(trainee_->settings())};
-  save_checkpoint(options_.scratch, info, trainee_->learner().store(), trainee_->learner().optimizer(), 1,
+  save_checkpoint(options_.scratch, info, trainee_->stage().store(), trainee_->stage().optimizer(), 1,
                   state_of(member.method()));
   Saving saving{.step = static_cast<std::uint64_t>(position.step)};
   for (const fs::directory_entry& entry : fs::directory_iterator(*newest_checkpoint(options_.scratch))) {

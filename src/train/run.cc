@@ -31,7 +31,7 @@ Run::Run(config::Settings settings, RunDirectory directory, bool resume)
   if (checkpoint) {
     restore(*checkpoint);
   } else {
-    trainee_.learner().store().initialize(static_cast<std::uint64_t>(trainee_.settings().train.seed));
+    trainee_.stage().initialize(static_cast<std::uint64_t>(trainee_.settings().train.seed));
   }
   if (resume) {
     observe::truncate_after(directory_.metrics(), position_.step);
@@ -48,7 +48,7 @@ void Run::restore(const std::filesystem::path& checkpoint) {
   verify_checkpoint(checkpoint);
   const CheckpointInfo info = read_checkpoint_info(checkpoint);
   check_identity(info, settings(), trainee_.data_fingerprint());
-  load_checkpoint(info, trainee_.learner().store(), &trainee_.learner().optimizer());
+  load_checkpoint(info, trainee_.stage().store(), &trainee_.stage().optimizer());
   position_ = info.position;
   saved_step_ = position_.step;
 }
@@ -57,8 +57,8 @@ RunOutcome Run::train(const std::atomic<bool>& stop) {
   const config::Train& t = settings().train;
   const Position began = position_;
   const auto start = std::chrono::steady_clock::now();
-  spdlog::info("{}: {} parameters, {}, from step {} to {}", trainee_.learner().model().kind(),
-               trainee_.learner().store().size(), dataset().info().description, position_.step, t.steps);
+  spdlog::info("{}: {} parameters, {}, from step {} to {}", trainee_.model().kind(),
+               trainee_.stage().store().size(), dataset().info().description, position_.step, t.steps);
   while (position_.step < t.steps && !stop) {
     observe::StepMetrics metrics = step();
     const bool last = position_.step == t.steps;
@@ -91,7 +91,7 @@ observe::StepMetrics Run::step() {
   const Batch batch = trainee_.batch(position_.samples);
   const LossReport report = trainee_.accumulate_gradients(batch, position_.step);
   const double lr = learning_rate(schedule_options(t), position_.step);
-  const double norm = trainee_.learner().update(lr, t.clip);
+  const double norm = Learner(trainee_.stage()).update(lr, t.clip);
 
   position_.step += 1;
   position_.samples += batch.samples;
@@ -121,12 +121,12 @@ void Run::save() {
   make_durable(directory_.metrics());  // a checkpoint must not outlive the lines before it
   const CheckpointInfo info{.path = {},
                             .position = position_,
-                            .optimizer_steps = trainee_.learner().optimizer().steps(),
+                            .optimizer_steps = trainee_.stage().optimizer().steps(),
                             .data = trainee_.data_fingerprint(),
                             .text = dataset().tokenizer() != nullptr,
                             .batch = settings().train.batch,
                             .made_with = identity(settings())};
-  save_checkpoint(directory_.checkpoints(), info, trainee_.learner().store(), trainee_.learner().optimizer(),
+  save_checkpoint(directory_.checkpoints(), info, trainee_.stage().store(), trainee_.stage().optimizer(),
                   settings().train.keep_checkpoints);
   saved_step_ = position_.step;
   spdlog::info("checkpoint at step {}", position_.step);
@@ -140,7 +140,7 @@ observe::Summary Run::summarize(double seconds_here, const Position& began, cons
                            .tokens_per_second = rate(position_.tokens - began.tokens, seconds_in_steps_),
                            .samples_per_second = rate(position_.samples - began.samples, seconds_in_steps_),
                            .wall_seconds = position_.seconds,
-                           .parameters = trainee_.learner().store().size()};
+                           .parameters = trainee_.stage().store().size()};
   if (settings().train.eval_batches > 0 && position_.step == settings().train.steps) {
     if (!last_evaluation_) last_evaluation_ = evaluate(Split::kEval, trainee_.evaluated_samples(), false);
     summary.eval_loss = last_evaluation_->loss;

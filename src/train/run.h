@@ -42,7 +42,7 @@ class Run {
 
   const Position& position() const { return position_; }
   const data::Dataset& dataset() const { return trainee_.data(); }
-  const model::Model& model() const { return trainee_.learner().model(); }
+  const model::Model& model() const { return trainee_.model(); }
 
   // The settings with all sizes filled in, as they are in run.toml.
   const config::Settings& settings() const { return trainee_.settings(); }

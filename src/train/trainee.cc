@@ -42,7 +42,9 @@ Trainee::Trainee(Blueprint blueprint)
       data_(std::move(blueprint.data)),
       data_fingerprint_(std::move(blueprint.data_fingerprint)),
       sampler_(static_cast<std::uint64_t>(settings_.train.seed), data_->size(Split::kTrain)),
-      learner_(std::move(blueprint.model), optimizer_options(settings_.train), device_of(settings_.train)) {}
+      model_(std::move(blueprint.model)),
+      stage_(*model_, {0, model_->size()}, plan::Versions::kLatest, optimizer_options(settings_.train),
+             device_of(settings_.train)) {}
 
 Batch Trainee::batch(std::int64_t first) const {
   std::vector<data::Sampler::Place> places;
@@ -55,7 +57,7 @@ Batch Trainee::batch(std::int64_t first) const {
 LossReport Trainee::accumulate_gradients(const Batch& batch, std::int64_t step, std::int64_t cluster,
                                          const Learner::Ready& ready, std::optional<double> divisor) {
   const config::Train& t = settings_.train;
-  return learner_.accumulate_gradients(batch, t.micro_batches, dropout_key(t.seed, step, cluster), ready, divisor);
+  return Learner(stage_).accumulate_gradients(batch, t.micro_batches, dropout_key(t.seed, step, cluster), ready, divisor);
 }
 
 std::uint64_t Trainee::evaluated_samples() const {
@@ -71,7 +73,7 @@ std::optional<LossReport> Trainee::evaluate(Split split, std::uint64_t begin, st
   for (std::size_t i = 0; i < places.size(); i += batch_size) {
     if (stop) return std::nullopt;
     const auto some = places.subspan(i, std::min(batch_size, places.size() - i));
-    reports.push_back(learner_.evaluate(data_->batch(split, some)));
+    reports.push_back(Learner(stage_).evaluate(data_->batch(split, some)));
   }
   return combined(reports);
 }

@@ -26,8 +26,9 @@ class Trainee {
   const config::Settings& settings() const { return settings_; }
   const data::Dataset& data() const { return *data_; }
   const std::string& data_fingerprint() const { return data_fingerprint_; }
-  Learner& learner() { return learner_; }
-  const Learner& learner() const { return learner_; }
+  const model::Model& model() const { return *model_; }
+  Stage& stage() { return stage_; }
+  const Stage& stage() const { return stage_; }
 
   // `train.batch` samples, the run's order from `first` on.
   Batch batch(std::int64_t first) const;
@@ -49,7 +50,8 @@ class Trainee {
   std::unique_ptr<data::Dataset> data_;
   std::string data_fingerprint_;
   data::Sampler sampler_;
-  Learner learner_;
+  std::unique_ptr<model::Model> model_;
+  Stage stage_;
 };
 
 }  // namespace rookery::train

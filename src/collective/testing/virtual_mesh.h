@@ -10,7 +10,7 @@
 #include "net/link.h"
 #include "net/memory/memory_pipe.h"
 
-namespace rookery::sync::testing {
+namespace rookery::collective::testing {
 
 // Peers "p0", "p1", … within a process, each with a link to every other.
 class Mesh {
@@ -42,9 +42,9 @@ class VirtualMesh {
   void kill(std::size_t peer) { mesh_.kill(peer); }
 
   // Runs `task(rank)` on every peer to its end; an entry for each: nothing if it went well.
-  using Outcome = collective::testing::Outcome;
+  using Outcome = testing::Outcome;
   std::vector<Outcome> run(const std::function<Task<>(std::size_t)>& task, Time limit) {
-    return collective::testing::run_all(world_, mesh_.size(), task, limit);
+    return run_all(world_, mesh_.size(), task, limit);
   }
 
  private:
@@ -52,4 +52,4 @@ class VirtualMesh {
   Mesh mesh_;
 };
 
-}  // namespace rookery::sync::testing
+}  // namespace rookery::collective::testing

@@ -1,6 +1,6 @@
-#include "sync/testing/virtual_mesh.h"
+#include "collective/testing/virtual_mesh.h"
 
-namespace rookery::sync::testing {
+namespace rookery::collective::testing {
 
 Mesh::Mesh(Clock& clock, std::size_t peers, net::LineOptions line, std::uint64_t seed) {
   for (std::size_t i = 0; i < peers; ++i) ends_.emplace_back(peers);
@@ -33,4 +33,4 @@ void Mesh::kill(std::size_t peer) {
   }
 }
 
-}  // namespace rookery::sync::testing
+}  // namespace rookery::collective::testing

@@ -1,0 +1,221 @@
+#include "plan/schedule.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "base/suggest.h"
+
+namespace rookery::plan {
+namespace {
+
+constexpr std::array<std::pair<Schedule, std::string_view>, 3> kNames = {
+    {{Schedule::kGpipe, "gpipe"}, {Schedule::k1f1b, "1f1b"}, {Schedule::kAsync, "async"}}};
+
+}  // namespace
+
+Schedule parse_schedule(std::string_view name) {
+  std::vector<std::string> known;
+  for (const auto& [schedule, its_name] : kNames) {
+    if (name == its_name) return schedule;
+    known.emplace_back(its_name);
+  }
+  throw InputError("pipeline.schedule: there is no schedule '{}'{}", name, did_you_mean(std::string(name), known));
+}
+
+std::string_view name_of(Schedule schedule) {
+  return std::ranges::find(kNames, schedule, &std::pair<Schedule, std::string_view>::first)->second;
+}
+
+std::size_t in_flight(const ScheduleOptions& options, StagePlace place) {
+  const std::size_t from_here = place.stages - place.stage;
+  switch (options.schedule) {
+    case Schedule::kGpipe:
+      return options.micro_batches;
+    case Schedule::k1f1b:
+      return std::min<std::size_t>(options.micro_batches, from_here);
+    case Schedule::kAsync:
+      return options.in_flight > 0 ? options.in_flight : from_here;
+  }
+  ROOKERY_CHECK(false, "schedule = {}", static_cast<int>(options.schedule));
+}
+
+std::uint64_t staleness_bound(const ScheduleOptions& options, StagePlace place) {
+  if (is_synchronous(options.schedule)) return 0;
+  const std::uint64_t others = in_flight(options, place) - 1;
+  return (others + options.update_frequency - 1) / options.update_frequency;
+}
+
+Agenda::Agenda(ScheduleOptions options, StagePlace place) : options_(options), limit_(plan::in_flight(options, place)) {
+  ROOKERY_CHECK(options.micro_batches > 0 && options.micro_batches % options.group() == 0,
+                "micro_batches = {}, update_frequency = {}", options.micro_batches, options.update_frequency);
+  ROOKERY_CHECK(place.stage < place.stages && limit_ > 0);
+}
+
+bool Agenda::is_idle() const { return forwards_ == backwards_ && backwards_ == updates_ * options_.group(); }
+
+// Whether the schedule allows another forward, whatever has come.
+bool Agenda::may_forward() const {
+  if (forwards_ - backwards_ >= limit_) return false;
+  if (!is_synchronous(options_.schedule)) return true;
+  // The next step's weights are those after this one's update.
+  return forwards_ < (updates_ + 1) * options_.micro_batches;
+}
+
+std::optional<Action> Agenda::next(std::uint64_t forwards, std::uint64_t backwards) const {
+  if (backwards_ == (updates_ + 1) * options_.group()) return Action::kUpdate;
+  const bool has_forward = may_forward() && forwards > forwards_;
+  const bool has_backward = backwards_ < forwards_ && backwards > backwards_;
+  if (options_.schedule == Schedule::kAsync) {
+    if (has_backward) return Action::kBackward;
+    return has_forward ? std::optional(Action::kForward) : std::nullopt;
+  }
+  // The order is fixed: forwards up to the limit (of the step, in gpipe), then a backward for each that is on its way.
+  if (may_forward()) return has_forward ? std::optional(Action::kForward) : std::nullopt;
+  return has_backward ? std::optional(Action::kBackward) : std::nullopt;
+}
+
+void Agenda::done(Action action) {
+  switch (action) {
+    case Action::kForward:
+      ++forwards_;
+      return;
+    case Action::kBackward:
+      ++backwards_;
+      return;
+    case Action::kUpdate:
+      ++updates_;
+      return;
+  }
+}
+
+namespace {
+
+// Carries agendas out, each action as soon as its stage is free and its input is there.
+class Rehearsal {
+ public:
+  Rehearsal(const std::vector<ScheduleOptions>& options, const std::vector<ActionTimes>& times, std::uint64_t steps)
+      : times_(times), total_(steps * options.at(0).micro_batches) {
+    for (std::size_t i = 0; i < options.size(); ++i) {
+      stages_.push_back({.agenda = Agenda(options[i], {i, options.size()})});
+    }
+  }
+
+  std::vector<PlannedAction> run() {
+    std::vector<PlannedAction> actions;
+    for (;;) {
+      // Of all actions that are possible, the one that begins first.
+      std::optional<PlannedAction> first;
+      for (std::size_t i = 0; i < stages_.size(); ++i) {
+        const auto candidate = next_of(i);
+        if (candidate && (!first || candidate->begin < first->begin)) first = candidate;
+      }
+      if (!first) break;
+      carry_out(*first);
+      actions.push_back(*first);
+    }
+    return actions;
+  }
+
+ private:
+  struct Stage {
+    Agenda agenda;
+    double free = 0;                          // when it has done what it does
+    std::vector<double> inputs{}, returns{};  // when each came
+  };
+
+  static std::uint64_t come(const std::vector<double>& arrivals, double now) {
+    return static_cast<std::uint64_t>(std::ranges::upper_bound(arrivals, now) - arrivals.begin());
+  }
+
+  // The earliest action of a stage: at the moment when it is free, or when something comes.
+  std::optional<PlannedAction> next_of(std::size_t i) const {
+    const Stage& stage = stages_[i];
+    std::vector<double> moments = {stage.free};
+    for (const auto* arrivals : {&stage.inputs, &stage.returns}) {
+      for (const double moment : *arrivals) {
+        if (moment > stage.free) moments.push_back(moment);
+      }
+    }
+    std::ranges::sort(moments);
+    for (const double now : moments) {
+      const std::uint64_t inputs = i == 0 ? total_ : come(stage.inputs, now);
+      const bool last = i + 1 == stages_.size();
+      const std::uint64_t returns = last ? stage.agenda.forwards() : come(stage.returns, now);
+      const auto action = stage.agenda.next(inputs, returns);
+      if (!action) continue;
+      const ActionTimes& t = times_[i];
+      const bool forward = *action == Action::kForward;
+      const double takes = forward ? t.forward : *action == Action::kBackward ? t.backward : t.update;
+      const std::uint64_t number = forward                        ? stage.agenda.forwards()
+                                   : *action == Action::kBackward ? stage.agenda.backwards()
+                                                                  : stage.agenda.backwards() - 1;
+      return PlannedAction{i, *action, number, now, now + takes};
+    }
+    return std::nullopt;
+  }
+
+  void carry_out(const PlannedAction& action) {
+    Stage& stage = stages_[action.stage];
+    stage.agenda.done(action.action);
+    stage.free = action.end;
+    const ActionTimes& t = times_[action.stage];
+    if (action.action == Action::kForward && action.stage + 1 < stages_.size()) {
+      stages_[action.stage + 1].inputs.push_back(action.end + t.send_forward);
+    } else if (action.action == Action::kBackward && action.stage > 0) {
+      stages_[action.stage - 1].returns.push_back(action.end + t.send_backward);
+    }
+  }
+
+  const std::vector<ActionTimes>& times_;
+  std::uint64_t total_;
+  std::vector<Stage> stages_;
+};
+
+}  // namespace
+
+std::vector<PlannedAction> timeline(const std::vector<ScheduleOptions>& options, const std::vector<ActionTimes>& times,
+                                    std::uint64_t steps) {
+  ROOKERY_CHECK(!options.empty() && options.size() == times.size());
+  return Rehearsal(options, times, steps).run();
+}
+
+std::string draw(const std::vector<PlannedAction>& actions, std::size_t stages, double column) {
+  double end = 0;
+  std::uint64_t highest = 0;
+  for (const PlannedAction& action : actions) {
+    end = std::max(end, action.end);
+    highest = std::max(highest, action.micro_batch);
+  }
+  const auto columns = static_cast<std::size_t>(std::ceil(end / column - 1e-9));
+  const std::size_t width = fmt::format("({})|", highest).size();
+  std::vector<std::vector<std::string>> cells(stages, std::vector<std::string>(columns));
+  for (const PlannedAction& action : actions) {
+    const auto first = static_cast<std::size_t>(std::floor(action.begin / column + 1e-9));
+    const auto after = std::max(first + 1, static_cast<std::size_t>(std::ceil(action.end / column - 1e-9)));
+    auto& row = cells[action.stage];
+    if (action.action == Action::kUpdate) {
+      if (first > 0) row[first - 1] += '|';
+      continue;
+    }
+    const bool forward = action.action == Action::kForward;
+    for (std::size_t c = first; c < std::min(after, columns); ++c) {
+      row[c] = fmt::format(fmt::runtime(forward ? "{} " : "({})"), action.micro_batch);
+    }
+  }
+  std::string picture;
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    std::string line = fmt::format("stage {:<3}", stage);
+    for (std::string cell : cells[stage]) {
+      if (cell.empty()) cell = ". ";
+      if (!cell.ends_with('|')) cell += ' ';
+      line += fmt::format("{:>{}}", cell, width + 1);
+    }
+    picture += line.substr(0, line.find_last_not_of(". ") + 1) + '\n';
+  }
+  return picture;
+}
+
+}  // namespace rookery::plan
