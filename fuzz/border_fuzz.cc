@@ -1,4 +1,5 @@
-// Whatever the bytes: refused, or a header that survives the round trip. Squares may be no numbers, so bytes are compared.
+// Whatever the bytes: refused, or a header that survives the round trip. Squares may be no numbers, so bytes are
+// compared.
 #include <cstdlib>
 
 #include "wire/border.h"

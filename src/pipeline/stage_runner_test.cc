@@ -3,17 +3,17 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "pipeline/link_borders.h"
 #include "collective/testing/virtual_mesh.h"
+#include "pipeline/link_borders.h"
 
 namespace rookery::pipeline {
 namespace {
 
 using namespace std::chrono_literals;
+using collective::testing::VirtualMesh;
 using plan::Schedule;
 using plan::ScheduleOptions;
 using plan::StagePlace;
-using collective::testing::VirtualMesh;
 
 constexpr auto kLimit = Time(24h);
 constexpr std::size_t kBorderBytes = 4096;

@@ -246,6 +246,9 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       // What it has proved, not what it says.
       plan_->peers.back().contact.fingerprint = seat->guest.key.bytes();
     }
+    std::vector<std::uint64_t> memory;
+    for (const auto& seat : seats_) memory.push_back(seat->introduction->memory);
+    if (options_.arrange) options_.arrange(*plan_, memory);
     watcher_.planned(*plan_);
     deadline_ = clock_.now() + options_.links;
     for (const auto& seat : seats_) seat->talk.say(*plan_);

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -55,6 +56,9 @@ struct CoordinatorOptions {
   Duration links = std::chrono::seconds(60);         // for peers to link up once there is a plan
   Duration farewell = std::chrono::minutes(5);       // without a word, when everybody is to end
   Aside aside{};                                     // where long work goes
+  // Decides who holds what, when all are there: fills in clusters, stages and layers. Throws Error, one sentence, if
+  // these peers cannot train. Left out: each has a whole copy of a model with one layer.
+  std::function<void(wire::Plan& plan, const std::vector<std::uint64_t>& memory)> arrange{};
 };
 
 // Brings a swarm together and sees it through: admits as many peers as are wanted, checks that they have the same model

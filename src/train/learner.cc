@@ -39,18 +39,16 @@ std::vector<std::size_t> layer_begins(const model::Model& model) {
   return begins;
 }
 
-LossReport Learner::accumulate_gradients(const Batch& batch, std::int64_t micro_batches, std::uint64_t key,
-                                         const Ready& ready, std::optional<double> divisor) {
+LossReport Learner::accumulate_gradients(const Batch& batch, std::int64_t micro_batches, std::uint64_t key) {
   ROOKERY_CHECK(micro_batches >= 1 && micro_batches <= batch.samples);
   stage_.store().zero_gradients();
   LossReport report{.loss_terms = batch.loss_terms};
-  const double divided_by = divisor.value_or(static_cast<double>(std::max<std::int64_t>(1, batch.loss_terms)));
+  const auto divisor = static_cast<double>(std::max<std::int64_t>(1, batch.loss_terms));
   for (std::int64_t i = 0; i < micro_batches; ++i) {
     const auto number = static_cast<std::uint64_t>(i);
     const Batch part = micro_batches == 1 ? batch : slice(batch, i, micro_batches);
-    model::Pass pass{.training = true, .key = key + number};
-    if (ready && i + 1 == micro_batches) pass.reached = [&](std::size_t layer) { ready(stage_.begin_of(layer)); };
-    const ops::LossSum loss = stage_.loss(number, part.inputs, part.targets, pass, divided_by);
+    const ops::LossSum loss =
+        stage_.loss(number, part.inputs, part.targets, {.training = true, .key = key + number}, divisor);
     stage_.backward(number, {});
     report.loss += share(loss.sum.item<double>(), batch.loss_terms);
     report.accuracy += share(static_cast<double>(loss.correct), batch.loss_terms);
@@ -58,9 +56,9 @@ LossReport Learner::accumulate_gradients(const Batch& batch, std::int64_t micro_
   return report;
 }
 
-double Learner::update(double lr, double clip, const Around& around, double scale) {
-  const double norm = gradient_norm(stage_.store()) * scale;
-  stage_.update(lr, clip_scale(norm, clip) * scale, around);
+double Learner::update(double lr, double clip) {
+  const double norm = gradient_norm(stage_.store());
+  stage_.update(lr, clip_scale(norm, clip));
   return norm;
 }
 

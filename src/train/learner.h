@@ -1,9 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
 #include <vector>
 
 #include "model/model.h"
@@ -26,16 +23,11 @@ class Learner {
 
   // Sets the gradients to those of the batch's mean loss. The batch goes through in `micro_batches` slices; each term
   // weighs the same whatever the slice it falls in, so without batch norm the result does not depend on their number.
-  // `key` draws dropout masks. `ready` is called on the way, if set, when the gradients from `from` to the end are what
-  // they will be. `divisor`: the gradients are those of the summed loss divided by this, instead of the mean.
-  // Requires: 1 <= micro_batches <= batch.samples.
-  using Ready = std::function<void(std::size_t from)>;
-  LossReport accumulate_gradients(const Batch& batch, std::int64_t micro_batches, std::uint64_t key,
-                                  const Ready& ready = {}, std::optional<double> divisor = {});
+  // `key` draws dropout masks. Requires: 1 <= micro_batches <= batch.samples.
+  LossReport accumulate_gradients(const Batch& batch, std::int64_t micro_batches, std::uint64_t key);
 
-  // One optimizer step on `scale` times the gradients, clipped to norm `clip` (0: not at all). Returns the norm before
-  // clipping.
-  double update(double lr, double clip, const Around& around = {}, double scale = 1);
+  // One optimizer step, with gradients clipped to norm `clip` (0: not at all). Returns the norm before clipping.
+  double update(double lr, double clip);
 
   // The loss on a batch, without training.
   LossReport evaluate(const Batch& batch) const;

@@ -12,8 +12,8 @@ const model::ModelOptions kOptions =
     model::complete_options({.kind = "gpt", .layers = 2, .width = 32, .heads = 2, .context = 8, .vocabulary = 20});
 
 struct WholeModel {
-  explicit WholeModel(const model::ModelOptions& options, const OptimizerOptions& optimizer = {})
-      : model(model::build_model(options)),
+  explicit WholeModel(const OptimizerOptions& optimizer)
+      : model(model::build_model(kOptions)),
         stage(*model, {0, model->size()}, plan::Versions::kLatest, optimizer, at::kCPU) {
     stage.initialize(1);
   }
@@ -23,8 +23,7 @@ struct WholeModel {
 
 class TestLearner : private WholeModel, public Learner {
  public:
-  explicit TestLearner(const OptimizerOptions& optimizer = {}, const model::ModelOptions& options = kOptions)
-      : WholeModel(options, optimizer), Learner(stage) {}
+  explicit TestLearner(const OptimizerOptions& optimizer = {}) : WholeModel(optimizer), Learner(stage) {}
 
   ParameterStore& store() { return stage.store(); }
 };
@@ -48,33 +47,6 @@ TEST(LearnerTest, GradientsDoNotDependOnTheNumberOfMicroBatches) {
     EXPECT_NEAR(a.accuracy, b.accuracy, 1e-12);
     const at::Tensor difference = whole.store().gradients() - parts.store().gradients();
     EXPECT_LT(difference.norm().item<double>(), 1e-6 * whole.store().gradients().norm().item<double>() + 1e-9);
-  }
-}
-
-// What is said to be ready during the backward pass does not change any more; and most of it is ready before the end.
-TEST(LearnerTest, GradientsThatAreReadyStayAsTheyAre) {
-  for (const char* kind : {"gpt", "bert", "seq2seq", "cnn", "resnet18"}) {
-    model::ModelOptions options{.kind = kind, .layers = 2, .width = 16, .heads = 2, .context = 8, .vocabulary = 20};
-    if (std::string(kind) == "cnn" || std::string(kind) == "resnet18") {
-      options = {.kind = kind, .classes = 10, .channels = 1, .image_size = 28};
-    }
-    options = model::complete_options(options);
-    TestLearner learner({}, options);
-    const Batch batch = model::random_batch(model::find_kind(kind).problem, options, 4, 2);
-    struct Seen {
-      std::size_t from;
-      at::Tensor gradients;
-    };
-    std::vector<Seen> seen;
-    learner.accumulate_gradients(batch, 2, 0, [&](std::size_t from) {
-      seen.push_back({from, learner.store().gradients().clone()});
-    });
-    ASSERT_GE(seen.size(), 2u) << kind;
-    for (const Seen& s : seen) {
-      const auto from = static_cast<std::int64_t>(s.from), rest = learner.store().size() - from;
-      EXPECT_TRUE(at::equal(s.gradients.narrow(0, from, rest), learner.store().gradients().narrow(0, from, rest)))
-          << kind << " from " << from;
-    }
   }
 }
 

@@ -2,16 +2,20 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "base/clock.h"
+#include "pipeline/stage_runner.h"
 #include "sync/method.h"
 #include "sync/rounds.h"
 #include "train/make_method.h"
 #include "train/pace.h"
+#include "train/passing.h"
+#include "train/tie.h"
 #include "train/trainee.h"
 #include "wire/swarm_message.h"
 
@@ -23,14 +27,41 @@ struct Evaluation {
   double consensus_distance = 0;  // ‖x_i − x̄‖, root mean square over the copies
 };
 
-// One copy of the model in a swarm in which every peer holds a whole one: the steps of its trainee, and its part in
-// what keeps the copies one model. Lives on the compute thread, whose executor is the clock's.
-class Member {
+// A segment that a peer holds, and with whom it averages it: those who hold it in the other clusters.
+struct Ring {
+  std::size_t segment = 0;  // its number
+  plan::Layers layers;
+  Place place;
+  sync::Rounds* rounds = nullptr;  // for the method, with as many slots as it needs
+  sync::Rounds* exact = nullptr;   // for evaluations and checkpoints, uncompressed, with Member::kExactSlots
+};
+
+// How a member is connected with the others. What it names outlives the member.
+struct Connections {
+  std::vector<Ring> rings;                   // of its segments, in the order of layers
+  std::size_t segments = 1;                  // that the model has in all
+  sync::Rounds* cluster = nullptr;           // of the stages of its cluster, with one slot
+  sync::Rounds* everybody = nullptr;         // of all peers, with one slot
+  pipeline::Borders* training = nullptr;     // to the neighbours
+  pipeline::Borders* evaluations = nullptr;  // the same for evaluations
+  std::vector<Tie> ties{};                   // parameters that other stages use, too
+};
+
+// One peer's part in a swarm: a stage of one copy of the model, which may be all of it. It takes the steps of its
+// schedule, and does its part in what keeps the copies one model.
+//
+// A step is `train.batch` samples of every cluster. Synchronous schedules make one update of it, `async` one after
+// every `update_frequency` micro-batches. Each update, and each pull in the place of one, is a turn: what the method
+// counts as a step.
+//
+// Lives on the compute thread, whose executor is the clock's.
+class Member final : private pipeline::StageWork {
  public:
-  // `rounds` carry the method, with as many slots as it needs; `exact` carry evaluations, uncompressed, with
-  // kExactSlots. Everything outlives this. Throws InputError if this swarm cannot have the method.
-  static constexpr std::size_t kExactSlots = 4;
-  Member(Clock& clock, Trainee& trainee, Place place, sync::Rounds& rounds, sync::Rounds& exact);
+  static constexpr std::size_t kExactSlots = 2;
+
+  // Throws InputError if this swarm cannot have the method.
+  Member(Clock& clock, Trainee& trainee, plan::StagePlace stage, plan::ScheduleOptions schedule,
+         Connections connections);
 
   // Goes on after steps that were done, and samples that all clusters together have used. Before the first step.
   // Requires: with a method that pulls, as many clusters as before, and the same batch.
@@ -39,17 +70,29 @@ class Member {
   // From now on steps take as long as the pace says. It outlives this.
   void keep_pace(Pace& pace) { pace_ = &pace; }
 
-  std::int64_t steps_done() const { return step_; }
+  // Takes steps until `until` are done, or the gate lets no other begin; each is reported when it is done. What it sent
+  // and received is for whoever has the links to say. Before and after, nothing is on its way in the pipeline.
+  //
+  // Throws LinkError if a peer is lost: the parameters are then those after the last update.
+  using Gate = std::function<pipeline::Admission(std::uint64_t step)>;  // whether this one (from 1) may begin
+  using Report = std::function<void(const wire::StepReport&)>;
+  Task<> run(std::int64_t until, Gate gate, Report report);
+
+  // The gate may have changed its mind.
+  void wake() { runner_.wake(); }
+
+  std::int64_t steps_done() const { return static_cast<std::int64_t>(turn_ / turns_per_step()); }
   sync::Method& method() { return *method_; }
+  const pipeline::StageRecord& record() const { return runner_.record(); }
 
-  // The next step; what it sent and received is for whoever has the links to say. Throws LinkError if a peer is lost:
-  // the parameters are then those after the last step.
-  Task<wire::StepReport> step();
-
-  // Evaluates the average of all copies; each peer does its share of the samples, and all get the same result. Leaves
-  // the copy as it is. Nothing if a peer was told to stop on the way.
+  // Evaluates the average of all copies; each cluster does its share of the samples, and all get the same result.
+  // Leaves the copy as it is. Nothing if a peer was told to stop on the way.
   Task<std::optional<Evaluation>> evaluate(data::Split split, std::uint64_t samples,
                                            const std::atomic<bool>* stop = nullptr);
+
+  // The same of this copy alone.
+  Task<std::optional<LossReport>> evaluate_own(data::Split split, std::uint64_t samples,
+                                               const std::atomic<bool>* stop = nullptr);
 
   // Ends what is under way.
   Task<> settle();
@@ -61,24 +104,73 @@ class Member {
   Task<> with_average(std::function<void()> use);
 
  private:
+  // Values of all rings, and then the buffers of all.
+  struct Average {
+    std::vector<float> values, buffers;
+  };
+
+  pipeline::Admission admit(std::uint64_t micro_batch) override;
+  Task<pipeline::Border> forward(pipeline::Border input) override;
+  Task<pipeline::Border> backward(pipeline::Border gradients) override;
+  Task<> update(std::uint64_t number) override;
+
+  std::uint64_t turns_per_step() const { return schedule_.micro_batches / schedule_.group(); }
+  std::uint64_t step_of(std::uint64_t turn) const { return turn / turns_per_step(); }
+  std::uint64_t turn_of(std::uint64_t update);
+  const Place& place() const { return connections_.rings.front().place; }
+
+  // What a micro-batch consists of.
+  struct Slice {
+    std::int64_t block = 0, index = 0;  // of which batch of this cluster, and which part of it
+  };
+  Slice slice_of(std::uint64_t micro_batch) const;
+  const Batch& block(std::int64_t number);
+  double divisor(std::uint64_t update);
+  bool counts_terms(std::uint64_t turn) const;
+  model::Pass pass_of(std::uint64_t micro_batch);
+
   sync::Copy copy();
-  bool terms_vary() const;  // from batch to batch
   Around around_update();
-  void keep_pace();
-  Task<> wait_for(Task<> task, Duration& waited);
-  Task<> average_into(std::vector<float>& values, std::vector<float>& buffers, bool skip_equal);
-  void swap_in(std::vector<float>& values, std::vector<float>& buffers);
+  void keep_pace_now();
+  Task<> wait_for(Task<> task);
+  Task<double> clipped(double scale);
+  Task<> pull_until(std::uint64_t turn);
+  Task<> spread(bool waits);
+  Task<> end_turn();
+  void report_step(std::uint64_t turn);
+  Task<Average> average(bool skip_equal);
+  void swap_in(Average& average);
+  Task<std::optional<LossReport>> pass_through(data::Split split, std::uint64_t begin, std::uint64_t end,
+                                               const std::atomic<bool>* stop);
 
   Clock& clock_;
   Trainee& trainee_;
-  Place place_;
-  sync::Rounds& exact_;
+  plan::StagePlace stage_;
+  plan::ScheduleOptions schedule_;
+  Connections connections_;
   std::vector<std::span<float>> moments_;  // that are averaged
   std::unique_ptr<sync::Method> method_;
-  std::int64_t step_ = 0;
-  std::int64_t first_sample_ = 0;    // of the block from which
-  std::int64_t gradient_steps_ = 0;  // are counted
+  pipeline::StageRunner runner_;
+  Passing passing_;
   Pace* pace_ = nullptr;
+  Gate gate_;
+  Report report_;
+
+  std::uint64_t turn_ = 0;                               // turns done
+  std::deque<std::uint64_t> turns_;                      // of the next updates, as far as they have been looked at
+  std::uint64_t updates_ = 0;                            // done since the beginning, or the resumption
+  std::int64_t first_sample_ = 0;                        // of block 0
+  std::uint64_t first_micro_batch_ = 0;                  // how many there were before the first one of this process
+  std::optional<std::pair<std::int64_t, Batch>> block_;  // that was used last
+
+  // Of the step that is under way.
+  double loss_ = 0, terms_ = 0, grad_norm_ = 0, lr_ = 0;
+  std::uint64_t samples_ = 0, tokens_ = 0, gradient_turns_ = 0;
+  Time step_began_{};
+  Duration waited_{}, waited_before_{};
+
+  std::vector<double> squares_before_, squares_after_;  // Σ g² of the stages before and after this one, as last heard
+  double squares_ = 0;                                  // and of this one
 };
 
 }  // namespace rookery::train

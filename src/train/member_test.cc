@@ -1,19 +1,20 @@
 #include "train/member.h"
 
 #include <deque>
+#include <map>
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "sync/link_rounds.h"
 #include "collective/testing/virtual_mesh.h"
+#include "train/wiring.h"
 
 namespace rookery::train {
 namespace {
 
 using namespace std::chrono_literals;
-using data::Split;
 using collective::testing::VirtualMesh;
+using data::Split;
 
 config::Settings small_settings(const std::vector<std::string>& changes) {
   std::vector<std::string> overrides = {"model.layers=2",       "model.width=32", "model.heads=2",
@@ -23,15 +24,33 @@ config::Settings small_settings(const std::vector<std::string>& changes) {
   return config::load({}, overrides);
 }
 
-// A swarm whose peers train on the real data with the real model, in the virtual world.
+// A swarm whose peers train on the real data with the real model, in the virtual world: clusters, each with a cut of
+// its own.
 class Swarm {
  public:
-  Swarm(std::size_t peers, const config::Settings& settings) : mesh_(peers) {
-    for (std::size_t i = 0; i < peers; ++i) {
-      trainees_.emplace_back(settings);
-      trainees_.back().stage().initialize(static_cast<std::uint64_t>(settings.train.seed));
+  Swarm(const std::vector<plan::Cut>& cuts, const config::Settings& settings)
+      : clusters_(cuts.size()), mesh_(count(cuts), {.latency = 1ms}) {
+    plan_.generation = 1;
+    plan_.border_bytes = 16 << 20;
+    for (std::size_t c = 0; c < cuts.size(); ++c) {
+      for (std::size_t stage = 0; stage < cuts[c].size(); ++stage) {
+        const plan::Layers layers = cuts[c][stage];
+        wire::PlannedPeer peer{.cluster = static_cast<std::uint32_t>(c)};
+        peer.contact.name = "p" + std::to_string(plan_.peers.size());
+        peer.stage = static_cast<std::uint32_t>(stage);
+        peer.begin = static_cast<std::uint32_t>(layers.begin);
+        peer.end = static_cast<std::uint32_t>(layers.end);
+        peer.in_flight = static_cast<std::uint32_t>(cuts[c].size() - stage);
+        plan_.peers.push_back(peer);
+        trainees_.emplace_back(make_blueprint(settings), layers, plan::parse_versions(settings.pipeline.weights));
+        trainees_.back().stage().initialize(static_cast<std::uint64_t>(settings.train.seed));
+      }
     }
   }
+
+  // Peers that hold a whole model each.
+  Swarm(std::size_t peers, const config::Settings& settings)
+      : Swarm(std::vector<plan::Cut>(peers, {{0, make_blueprint(settings).model->size()}}), settings) {}
 
   // Takes up where another swarm has stopped, with the state of its first peer.
   void resume(Swarm& other, std::int64_t steps_done, std::int64_t samples_done) {
@@ -52,55 +71,77 @@ class Swarm {
   }
 
   void train() {
-    const auto outcomes = mesh_.run(
-        [&](std::size_t rank) -> Task<> {
-          Trainee& trainee = trainees_[rank];
-          Clock& clock = mesh_.world().clock();
-          const Place place{.cluster = rank,
-                            .weights = std::vector<double>(trainees_.size(), 1.0),
-                            .layer_begins = layer_begins(trainee.model()),
-                            .values = static_cast<std::size_t>(trainee.stage().store().size())};
-          const auto codec = collective::parse_codec(trainee.settings().sync.codec);
-          sync::LinkRounds rounds(clock, clock.executor(), rank, mesh_.links(rank),
-                                  {.slots = method_slots(trainee.settings(), place), .codec = codec});
-          sync::LinkRounds exact(clock, clock.executor(), rank, mesh_.links(rank),
-                                 {.apart = true, .slots = Member::kExactSlots});
-          Member member(clock, trainee, place, rounds, exact);
-          if (steps_done_ > 0) member.resume(steps_done_, samples_done_);
-          while (member.steps_done() < trainee.settings().train.steps) {
-            auto stepping = member.step();
-            const wire::StepReport report = co_await std::move(stepping);
-            losses_[static_cast<std::int64_t>(report.step)] += report.loss / static_cast<double>(trainees_.size());
-            pulls += report.pulled ? 1 : 0;
-          }
-          // If one is told to stop, nobody has a result.
-          const std::atomic<bool> stop = rank == 1;
-          auto stopping = member.evaluate(Split::kEval, trainee.evaluated_samples(), &stop);
-          const std::optional<Evaluation> stopped = co_await std::move(stopping);
-          EXPECT_EQ(stopped.has_value(), trainees_.size() == 1);
-          auto evaluating = member.evaluate(Split::kEval, trainee.evaluated_samples());
-          const std::optional<Evaluation> evaluation = co_await std::move(evaluating);
-          evaluations.push_back(*evaluation);
-          auto settled = member.settle();
-          co_await std::move(settled);
-          auto agreed = member.agree();
-          co_await std::move(agreed);
-          rounds_done = member.method().rounds();
-          co_await clock.sleep_for(60s);
-        },
-        Time(24h));
+    const auto outcomes = mesh_.run([&](std::size_t rank) { return train(rank); }, Time(240h));
     for (const auto& outcome : outcomes) EXPECT_FALSE(outcome) << outcome->what();
   }
 
   std::span<const float> parameters(std::size_t rank) { return floats(trainees_[rank].stage().store().values()); }
+
+  // Of all stages of a cluster, one after another.
+  std::vector<float> model(std::size_t cluster) {
+    std::vector<float> all;
+    for (std::size_t rank = 0; rank < trainees_.size(); ++rank) {
+      if (plan_.peers[rank].cluster != cluster) continue;
+      all.insert(all.end(), parameters(rank).begin(), parameters(rank).end());
+    }
+    return all;
+  }
+
   double loss(std::int64_t step) const { return losses_.at(step); }
 
   std::vector<Evaluation> evaluations;
   std::size_t pulls = 0;
   std::uint64_t rounds_done = 0;
+  std::uint64_t staleness = 0;  // the most of all stages
 
  private:
+  static std::size_t count(const std::vector<plan::Cut>& cuts) {
+    std::size_t peers = 0;
+    for (const plan::Cut& cut : cuts) peers += cut.size();
+    return peers;
+  }
+
+  Task<> train(std::size_t rank) {
+    Trainee& trainee = trainees_[rank];
+    Clock& clock = mesh_.world().clock();
+    Wiring wiring(clock, clock.executor(), plan_, rank, mesh_.links(rank), trainee);
+    Member member(clock, trainee, wiring.stage(), wiring.schedule(), wiring.connections());
+    if (steps_done_ > 0) member.resume(steps_done_, samples_done_);
+    const bool has_loss = wiring.stage().is_last();
+    auto running = member.run(
+        trainee.settings().train.steps, [](std::uint64_t) { return pipeline::Admission::kNow; },
+        [&](const wire::StepReport& report) {
+          if (!has_loss) return;
+          losses_[static_cast<std::int64_t>(report.step)] += report.loss / static_cast<double>(clusters_);
+          pulls += report.pulled ? 1 : 0;
+        });
+    co_await std::move(running);
+    EXPECT_EQ(member.steps_done(), trainee.settings().train.steps);
+    if (!member.record().staleness.empty()) {
+      const std::uint64_t most = member.record().staleness.rbegin()->first;
+      EXPECT_LE(most, plan::staleness_bound(wiring.schedule(), wiring.stage()));
+      staleness = std::max(staleness, most);
+    }
+    // If one is told to stop, nobody has a result.
+    const std::atomic<bool> stop = rank == 1;
+    auto stopping = member.evaluate(Split::kEval, trainee.evaluated_samples(), &stop);
+    const std::optional<Evaluation> stopped = co_await std::move(stopping);
+    EXPECT_EQ(stopped.has_value(), trainees_.size() == 1);
+    auto evaluating = member.evaluate(Split::kEval, trainee.evaluated_samples());
+    const std::optional<Evaluation> evaluation = co_await std::move(evaluating);
+    evaluations.push_back(*evaluation);
+    auto settled = member.settle();
+    co_await std::move(settled);
+    auto agreed = member.agree();
+    co_await std::move(agreed);
+    rounds_done = member.method().rounds();
+    auto staying = clock.sleep_for(60s);
+    co_await std::move(staying);
+  }
+
+  std::size_t clusters_;
   VirtualMesh mesh_;
+  wire::Plan plan_;
   std::deque<Trainee> trainees_;
   std::map<std::int64_t, double> losses_;
   std::int64_t steps_done_ = 0, samples_done_ = 0;
@@ -182,6 +223,101 @@ TEST(MemberTest, EveryMethodLearnsAndAgrees) {
     EXPECT_TRUE(std::ranges::equal(swarm.parameters(0), swarm.parameters(3))) << name;
     EXPECT_EQ(swarm.pulls > 0, method.front() == "sync.method=palsgd") << name;
     EXPECT_EQ(swarm.rounds_done > 0, method.front() != "sync.method=none") << name;
+  }
+}
+
+// As even as it can be.
+plan::Cut cut_into(std::size_t stages, std::size_t layers) {
+  plan::Cut cut;
+  for (std::size_t i = 0; i < stages; ++i) cut.push_back({layers * i / stages, layers * (i + 1) / stages});
+  return cut;
+}
+
+// Synchronous schedules are exact: the loss curve of one process to 1e-4 over 50 steps, however the model is cut.
+TEST(PipelineTest, SynchronousSchedulesHaveTheLossCurveOfOneProcess) {
+  const std::vector<std::vector<std::string>> models = {
+      {"model.layers=4", "model.dropout=0.1"},
+      {"model.kind=seq2seq", "data.source=translation", "model.layers=2"},
+  };
+  for (std::vector<std::string> settings : models) {
+    for (const char* common : {"train.micro_batches=4", "train.batch=8", "pipeline.schedule=1f1b"}) {
+      settings.emplace_back(common);
+    }
+    Swarm one(1, small_settings(settings));
+    one.train();
+    const std::size_t layers = make_blueprint(small_settings(settings)).model->size();
+    for (const std::size_t stages : {2, 3, 4, 6}) {
+      for (const char* schedule : {"1f1b", "gpipe"}) {
+        settings.push_back(std::string("pipeline.schedule=") + schedule);
+        Swarm swarm({cut_into(stages, layers)}, small_settings(settings));
+        swarm.train();
+        for (std::int64_t step = 1; step <= 50; ++step) {
+          ASSERT_NEAR(swarm.loss(step), one.loss(step), 1e-4 * one.loss(step))
+              << settings[0] << " " << stages << " stages, " << schedule << ", step " << step;
+        }
+        const double expected = one.evaluations[0].report.loss;
+        EXPECT_NEAR(swarm.evaluations[0].report.loss, expected, 1e-4 * expected);
+        EXPECT_EQ(swarm.staleness, 0u);
+      }
+    }
+  }
+}
+
+TEST(PipelineTest, AsyncWithOneStageIsPlainTraining) {
+  const std::vector<std::string> settings = {"train.steps=20", "train.micro_batches=2"};
+  Swarm one(1, small_settings(settings));
+  std::vector<std::string> async = settings;
+  async.emplace_back("pipeline.schedule=async");
+  async.emplace_back("pipeline.update_frequency=2");
+  Swarm other(1, small_settings(async));
+  one.train();
+  other.train();
+  EXPECT_TRUE(std::ranges::equal(one.parameters(0), other.parameters(0)));
+}
+
+TEST(PipelineTest, AsyncLearnsWithAllKindsOfVersions) {
+  for (const char* weights : {"stash", "latest", "recompute"}) {
+    Swarm swarm({cut_into(3, 4)}, small_settings({"pipeline.schedule=async", "train.micro_batches=4",
+                                                  std::string("pipeline.weights=") + weights}));
+    swarm.train();
+    EXPECT_LT(swarm.loss(50), 0.8 * swarm.loss(1)) << weights;
+    EXPECT_GT(swarm.staleness, 0u);
+  }
+}
+
+// Clusters with different cuts stay one model, with every method on every schedule; and end with the same bits.
+TEST(PipelineTest, EveryMethodWorksOnEverySchedule) {
+  const std::vector<std::string> methods = {"allreduce", "gossip", "local-sgd", "diloco", "palsgd"};
+  for (const char* schedule : {"async", "1f1b", "gpipe"}) {
+    for (const std::string& method : methods) {
+      Swarm swarm({cut_into(2, 4), cut_into(1, 4), cut_into(4, 4)},
+                  small_settings({"train.steps=24", "train.micro_batches=2", "sync.interval=4", "sync.warmup_steps=4",
+                                  std::string("pipeline.schedule=") + schedule, "sync.method=" + method}));
+      swarm.train();
+      const std::string name = method + " on " + schedule;
+      EXPECT_LT(swarm.loss(24), 0.95 * swarm.loss(1)) << name;
+      EXPECT_EQ(swarm.model(0), swarm.model(1)) << name;
+      EXPECT_EQ(swarm.model(0), swarm.model(2)) << name;
+      for (const Evaluation& evaluation : swarm.evaluations) {
+        EXPECT_EQ(evaluation.report.loss, swarm.evaluations[0].report.loss) << name;
+      }
+    }
+  }
+}
+
+// Two clusters of two stages with allreduce are one process with the twofold batch.
+TEST(PipelineTest, AllReduceOverClustersIsOneProcessWithTheLargerBatch) {
+  const std::vector<std::string> common = {"pipeline.schedule=1f1b", "train.micro_batches=2", "train.steps=30"};
+  const auto with = [&](const char* more) {
+    std::vector<std::string> all = common;
+    all.emplace_back(more);
+    return small_settings(all);
+  };
+  Swarm two({cut_into(2, 4), cut_into(3, 4)}, with("train.batch=4")), one(1, with("train.batch=8"));
+  two.train();
+  one.train();
+  for (std::int64_t step = 1; step <= 30; ++step) {
+    EXPECT_NEAR(two.loss(step), one.loss(step), 1e-4 * one.loss(step)) << "step " << step;
   }
 }
 

@@ -12,7 +12,7 @@ namespace rookery::train {
 namespace {
 
 constexpr double kLeastFactor = 0.05;
-constexpr std::size_t kLearningSteps = 30;
+constexpr std::size_t kLearningTimes = 30;
 constexpr std::uint64_t kPace = 0x70616365;
 
 std::chrono::nanoseconds processor_time() {
@@ -29,18 +29,30 @@ Pace::Pace(Options options, std::uint64_t seed, const std::string& name)
 void Pace::begin(std::int64_t step, Kind kind) {
   if (!is_slowed()) return;
   work_ = &kinds_[kind];
-  ++work_->steps;
+  ++work_->times;
   place_ = 0;
   Random random({seed_, kPace, peer_, static_cast<std::uint64_t>(step)});
   const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
   const double z = radius * std::cos(2 * std::numbers::pi * random.uniform());  // standard normal
   factor_ = std::max(kLeastFactor, 1 + options_.jitter * z) / std::min(1.0, options_.speed);
-  if (kind == Kind::kGradient && options_.step_time.count() > 0 && work_->steps > 1) {
-    const std::chrono::nanoseconds whole = std::max(work_->until.back(), std::chrono::nanoseconds(1));
+  if (kind != Kind::kOther && options_.step_time.count() > 0 && work_->times > 1) {
+    const std::chrono::nanoseconds whole = std::max(step_work(), std::chrono::nanoseconds(1));
     factor_ *= static_cast<double>(options_.step_time.count()) / static_cast<double>(whole.count());
   }
   start_ = std::chrono::steady_clock::now();
   worked_before_ = processor_time();
+}
+
+// What all of a step takes at full speed, as far as it is known.
+std::chrono::nanoseconds Pace::step_work() const {
+  const auto known = [&](Kind kind) {
+    const auto found = kinds_.find(kind);
+    return found == kinds_.end() || found->second.until.empty() ? std::chrono::nanoseconds(0)
+                                                                : found->second.until.back();
+  };
+  const auto all = static_cast<std::int64_t>(options_.micro_batches),
+             last = static_cast<std::int64_t>(options_.updates);
+  return all * known(Kind::kForward) + (all - last) * known(Kind::kBackward) + last * known(Kind::kLastBackward);
 }
 
 void Pace::keep() {
@@ -48,7 +60,7 @@ void Pace::keep() {
   const std::chrono::nanoseconds worked = processor_time() - worked_before_;
   if (place_ == work_->until.size()) work_->until.push_back(worked);
   std::chrono::nanoseconds& known = work_->until[place_++];
-  if (work_->steps <= kLearningSteps) known = std::min(known, worked);
+  if (work_->times <= kLearningTimes) known = std::min(known, worked);
   std::this_thread::sleep_until(start_ + std::chrono::duration_cast<std::chrono::nanoseconds>(known * factor_));
 }
 

@@ -16,39 +16,39 @@ namespace rookery::train {
 class Pace {
  public:
   struct Options {
-    double speed = 1;                       // share of this computer's; 1 or more: all of it
-    double jitter = 0;                      // standard deviation of the time that a step takes, as a share
-    std::chrono::nanoseconds step_time{0};  // of a step with a gradient, whatever it takes here; 0: what it takes
+    double speed = 1;                              // share of this computer's; 1 or more: all of it
+    double jitter = 0;                             // standard deviation of the time that a step takes, as a share
+    std::chrono::nanoseconds step_time{0};         // of a step with gradients, whatever it takes here; 0: what it takes
+    std::uint64_t micro_batches = 1, updates = 1;  // of a step
   };
 
   // Jitter is drawn from (seed, name, step).
   Pace(Options options, std::uint64_t seed, const std::string& name);
 
-  // A step begins. Steps of one kind do the same work, and call keep() at the same places.
-  enum class Kind { kGradient, kOther };
+  // Some work of a step begins. What is of one kind does the same work, and calls keep() at the same places.
+  enum class Kind { kForward, kBackward, kLastBackward, kOther };  // the last before an update is a kind of its own
   void begin(std::int64_t step, Kind kind);
 
   // Sleeps until as much time has passed as the work so far was to take.
   void keep();
 
-  // Something else took this long.
-  void waited(Duration duration) { start_ += duration; }
-
  private:
   bool is_slowed() const { return options_.speed < 1 || options_.jitter > 0 || options_.step_time.count() > 0; }
 
-  // What the work up to each place takes at full speed: the least that was seen in the first steps.
+  // What the work up to each place takes at full speed: the least that was seen in the first times.
   struct Work {
-    std::size_t steps = 0;
+    std::size_t times = 0;
     std::vector<std::chrono::nanoseconds> until{};
   };
 
   Options options_;
   std::uint64_t seed_, peer_;
   std::map<Kind, Work> kinds_;
-  Work* work_ = nullptr;   // of this step
-  std::size_t place_ = 0;  // in this step
-  double factor_ = 1;      // of this step
+  std::chrono::nanoseconds step_work() const;
+
+  Work* work_ = nullptr;   // that is under way
+  std::size_t place_ = 0;  // in it
+  double factor_ = 1;      // of it
   std::chrono::steady_clock::time_point start_;
   std::chrono::nanoseconds worked_before_{};
 };

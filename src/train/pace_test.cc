@@ -13,10 +13,13 @@ void work(std::chrono::milliseconds duration) {
   while (Steady::now() < end) continue;
 }
 
-// A step of two parts, one after the other; how long it took.
+// A step: a forward, and a backward of two parts, one after the other; how long it took.
 Steady::duration step(Pace& pace, std::int64_t number) {
   const auto start = Steady::now();
-  pace.begin(number, Pace::Kind::kGradient);
+  pace.begin(number, Pace::Kind::kForward);
+  work(1ms);
+  pace.keep();
+  pace.begin(number, Pace::Kind::kLastBackward);
   work(1ms);
   pace.keep();
   work(1ms);
@@ -33,16 +36,23 @@ TEST(PaceTest, AStepTakesAtLeastWhatItPretendsTo) {
   EXPECT_GE(step(slow, 1), 39ms);
 }
 
-TEST(PaceTest, WhatIsWaitedForComesOnTop) {
-  Pace pace({.step_time = 20ms}, 1, "attic");
-  step(pace, 0);
-  const auto start = Steady::now();
-  pace.begin(1, Pace::Kind::kGradient);
-  pace.keep();
-  work(10ms);
-  pace.waited(10ms);
-  pace.keep();
-  EXPECT_GE(Steady::now() - start, 29ms);
+TEST(PaceTest, AllMicroBatchesTogetherTakeAStep) {
+  Pace pace({.step_time = 20ms, .micro_batches = 2}, 1, "attic");
+  const auto half = [&](std::int64_t number, Pace::Kind backward) {
+    pace.begin(number, Pace::Kind::kForward);
+    work(1ms);
+    pace.keep();
+    pace.begin(number, backward);
+    work(1ms);
+    pace.keep();
+  };
+  for (int i = 0; i < 3; ++i) {
+    const auto start = Steady::now();
+    half(i, Pace::Kind::kBackward);
+    half(i, Pace::Kind::kLastBackward);
+    if (i == 0) continue;
+    EXPECT_GE(Steady::now() - start, 18ms);
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "train/peer_work.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <ATen/ATen.h>
 #include <boost/asio/co_spawn.hpp>
@@ -105,64 +106,65 @@ Task<fs::path> PeerWork::fetch_all(std::vector<wire::FileFacts> files, fs::path 
 Task<wire::Ready> PeerWork::build(config::Settings settings, std::optional<fs::path> checkpoint) {
   use_threads(settings.train.threads);
   check_device(settings.train);
-  Blueprint blueprint = make_blueprint(std::move(settings));
-  const Bytes needed = least_memory(blueprint);
+  blueprint_ = make_blueprint(std::move(settings));
+  const Bytes needed = least_memory(*blueprint_);
   if (options_.memory > 0 && needed > options_.memory) {
     throw InputError("has too little memory: this model takes at least {}, but it may use {}", format_bytes(needed),
                      format_bytes(options_.memory));
   }
-  wire::Ready ready{.data = blueprint.data_fingerprint,
-                    .model = fingerprint(*blueprint.model),
-                    .parameters = static_cast<std::uint64_t>(blueprint.model->parameter_count()),
-                    .about = describe(blueprint)};
-  trainee_ = std::make_unique<Trainee>(std::move(blueprint));
-  pace_.emplace(options_.pace, static_cast<std::uint64_t>(trainee_->settings().train.seed), options_.name);
-  if (!checkpoint) {
-    trainee_->stage().initialize(static_cast<std::uint64_t>(trainee_->settings().train.seed));
-    co_return ready;
+  wire::Ready ready{.data = blueprint_->data_fingerprint,
+                    .model = fingerprint(*blueprint_->model),
+                    .parameters = static_cast<std::uint64_t>(blueprint_->model->parameter_count()),
+                    .about = describe(*blueprint_)};
+  checkpoint_ = std::move(checkpoint);
+  if (checkpoint_) {
+    verify_checkpoint(*checkpoint_);
+    check_identity(read_checkpoint_info(*checkpoint_), blueprint_->settings, blueprint_->data_fingerprint);
   }
-  verify_checkpoint(*checkpoint);
-  const CheckpointInfo info = read_checkpoint_info(*checkpoint);
-  check_identity(info, trainee_->settings(), trainee_->data_fingerprint());
+  co_return ready;
+}
+
+// Takes memory for the layers that the plan gives to this peer, and no others.
+void PeerWork::build_stage() {
+  const wire::PlannedPeer& own = part_.plan.peers.at(part_.rank);
+  const plan::Versions versions = plan::parse_versions(blueprint_->settings.pipeline.weights);
+  trainee_ = std::make_unique<Trainee>(std::move(*blueprint_), plan::Layers{own.begin, own.end}, versions);
+  const config::Train& t = trainee_->settings().train;
+  Pace::Options pace = options_.pace;
+  pace.micro_batches = static_cast<std::uint64_t>(t.micro_batches);
+  pace_.emplace(pace, static_cast<std::uint64_t>(t.seed), options_.name);
+  if (!checkpoint_) return trainee_->stage().initialize(static_cast<std::uint64_t>(t.seed));
+  const CheckpointInfo info = read_checkpoint_info(*checkpoint_);
   load_checkpoint(info, trainee_->stage().store(), &trainee_->stage().optimizer());
   method_state_ = open_method_state(info);
   resumed_ = position_ = info.position;
   position_.samples = position_.tokens = 0;
-  gate_.begun = static_cast<std::uint64_t>(position_.step);
   fs::remove_all(options_.scratch);
-  co_return ready;
+  const std::lock_guard lock(gate_.mutex);
+  gate_.begun = static_cast<std::uint64_t>(position_.step);
 }
 
 Task<wire::Ended> PeerWork::train(Part part, Report report) {
   part_ = std::move(part);
   report_ = std::move(report);
-  if (options_.show) shown_ = options_.show(trainee_->settings(), position_.step);
-  const Place place = place_in(part_.plan, part_.rank, trainee_->model());
-  const config::Sync& sync = trainee_->settings().sync;
   std::exception_ptr failure;
   wire::Ended ended;
-  {
-    sync::LinkRounds rounds(network_, compute_->executor(), part_.rank, part_.links,
-                            {.generation = part_.plan.generation,
-                             .slots = method_slots(trainee_->settings(), place),
-                             .codec = collective::parse_codec(sync.codec)});
-    sync::LinkRounds exact(network_, compute_->executor(), part_.rank, part_.links,
-                           {.generation = part_.plan.generation, .apart = true, .slots = Member::kExactSlots});
-    rounds_ = &rounds;
-    exact_ = &exact;
+  try {
+    auto building = compute_->call([this] { build_stage(); });
+    co_await std::move(building);
+    if (options_.show) shown_ = options_.show(trainee_->settings(), position_.step);
+    wiring_ = std::make_unique<Wiring>(network_, compute_->executor(), part_.plan, part_.rank, part_.links, *trainee_);
     if (abandoned_) abandon();
-    try {
-      auto working = compute_->run(work(rounds, exact));
-      ended = co_await std::move(working);
-    } catch (const LinkError& error) {
-      failure = std::current_exception();
-      leave(error);
-    } catch (const std::exception& error) {
-      failure = std::current_exception();
-      leave(LinkError(net::Failure::kCancelled, "", error.what()));
-    }
-    rounds_ = exact_ = nullptr;
+    auto working = compute_->run(work(wiring_->connections()));
+    ended = co_await std::move(working);
+  } catch (const LinkError& error) {
+    failure = std::current_exception();
+    leave(error);
+  } catch (const std::exception& error) {
+    failure = std::current_exception();
+    leave(LinkError(net::Failure::kCancelled, "", error.what()));
   }
+  wiring_.reset();
   auto waiting = wait_until_kept();
   co_await std::move(waiting);
   if (failure) std::rethrow_exception(failure);
@@ -171,9 +173,7 @@ Task<wire::Ended> PeerWork::train(Part part, Report report) {
 
 // Whoever waits for this peer in a round learns why it does not come.
 void PeerWork::leave(const LinkError& reason) {
-  for (sync::LinkRounds* rounds : {rounds_, exact_}) {
-    if (rounds != nullptr) rounds->cancel(reason);
-  }
+  if (wiring_) wiring_->cancel(reason);
 }
 
 std::uint64_t PeerWork::halt() {
@@ -188,7 +188,9 @@ void PeerWork::end_at(std::uint64_t step) {
     const std::lock_guard lock(gate_.mutex);
     gate_.end = std::max(step, gate_.begun);
   }
-  boost::asio::post(compute_->executor(), [this] { gate_.changed.notify(); });
+  boost::asio::post(compute_->executor(), [this] {
+    if (member_ != nullptr) member_->wake();
+  });
 }
 
 void PeerWork::kept(std::uint64_t step) {
@@ -208,10 +210,14 @@ void PeerWork::abandon() {
   kept_.notify();
 }
 
-Task<wire::Ended> PeerWork::work(sync::Rounds& rounds, sync::Rounds& exact) {
+Task<wire::Ended> PeerWork::work(Connections connections) {
   const Time start = compute_->clock().now();
-  Member member(compute_->clock(), *trainee_, place_in(part_.plan, part_.rank, trainee_->model()), rounds,
-                exact);
+  Member member(compute_->clock(), *trainee_, wiring_->stage(), wiring_->schedule(), std::move(connections));
+  struct Known {
+    explicit Known(PeerWork& work, Member& member) : work_(work) { work.member_ = &member; }
+    ~Known() { work_.member_ = nullptr; }
+    PeerWork& work_;
+  } known(*this, member);
   member.keep_pace(*pace_);
   if (position_.step > 0) {
     member.resume(position_.step, resumed_.samples);
@@ -256,19 +262,17 @@ Task<wire::Ended> PeerWork::work(sync::Rounds& rounds, sync::Rounds& exact) {
 
 Task<> PeerWork::take_steps(Member& member) {
   const config::Train& t = trainee_->settings().train;
+  const auto next_after = [](std::int64_t step, std::int64_t every) {
+    return every > 0 ? (step / every + 1) * every : std::numeric_limits<std::int64_t>::max();
+  };
   while (position_.step < t.steps) {
-    auto allowed = may_begin(static_cast<std::uint64_t>(position_.step) + 1);
-    if (!co_await std::move(allowed)) co_return;
-    auto stepping = member.step();
-    const wire::StepReport report = co_await std::move(stepping);
-    position_.step = member.steps_done();
-    position_.samples += static_cast<std::int64_t>(report.samples);
-    position_.tokens += static_cast<std::int64_t>(report.tokens);
-    position_.seconds += report.compute_seconds + report.wait_seconds;
-    if (!report.pulled) position_.loss = report.loss;
-    busy_seconds_ += report.compute_seconds;
-    tell(report);
-    if (position_.step == t.steps) co_return;
+    const std::int64_t evaluation = t.eval_batches > 0 ? next_after(position_.step, t.eval_every) : t.steps;
+    const std::int64_t until = std::min({t.steps, evaluation, next_after(position_.step, t.checkpoint_every)});
+    auto running = member.run(
+        until, [this](std::uint64_t step) { return may_begin(step); },
+        [this](const wire::StepReport& report) { stepped(report); });
+    co_await std::move(running);
+    if (position_.step < until || position_.step == t.steps) co_return;  // the run is to end
     if (t.eval_batches > 0 && due(position_.step, t.eval_every)) {
       auto evaluating = evaluate(member, data::Split::kEval, trainee_->evaluated_samples());
       co_await std::move(evaluating);
@@ -280,19 +284,23 @@ Task<> PeerWork::take_steps(Member& member) {
   }
 }
 
-Task<bool> PeerWork::may_begin(std::uint64_t step) {
-  for (;;) {
-    {
-      const std::lock_guard lock(gate_.mutex);
-      if (!gate_.halted || (gate_.end && step <= *gate_.end)) {
-        gate_.begun = step;
-        co_return true;
-      }
-      if (gate_.end) co_return false;
-    }
-    auto waiting = gate_.changed.wait();
-    co_await std::move(waiting);
+void PeerWork::stepped(const wire::StepReport& report) {
+  position_.step = static_cast<std::int64_t>(report.step);
+  position_.samples += static_cast<std::int64_t>(report.samples);
+  position_.tokens += static_cast<std::int64_t>(report.tokens);
+  position_.seconds += report.compute_seconds + report.wait_seconds;
+  if (!report.pulled) position_.loss = report.loss;
+  busy_seconds_ += report.compute_seconds;
+  tell(report);
+}
+
+pipeline::Admission PeerWork::may_begin(std::uint64_t step) {
+  const std::lock_guard lock(gate_.mutex);
+  if (!gate_.halted || (gate_.end && step <= *gate_.end)) {
+    gate_.begun = std::max(gate_.begun, step);
+    return pipeline::Admission::kNow;
   }
+  return gate_.end ? pipeline::Admission::kNever : pipeline::Admission::kLater;
 }
 
 // The copies become one, and what it is worth is found out.
@@ -320,7 +328,8 @@ Task<> PeerWork::evaluate(Member& member, data::Split split, std::uint64_t sampl
   if (!evaluation) co_return;  // the run is to end
   LossReport report = evaluation->report;
   if (alone) {
-    const auto own = trainee_->evaluate(split, 0, samples, halted_);
+    auto evaluating_own = member.evaluate_own(split, samples, &halted_);
+    const std::optional<LossReport> own = co_await std::move(evaluating_own);
     if (!own) co_return;
     report = *own;
   }

@@ -13,10 +13,10 @@
 #include "base/signal.h"
 #include "observe/metrics.h"
 #include "swarm/peer.h"
-#include "sync/link_rounds.h"
 #include "train/checkpoint.h"
 #include "train/member.h"
 #include "train/trainee.h"
+#include "train/wiring.h"
 
 namespace rookery::train {
 
@@ -53,7 +53,6 @@ class PeerWork final : public swarm::Work {
     std::uint64_t begun = 0;
     bool halted = false;
     std::optional<std::uint64_t> end;
-    Signal changed;  // on the compute thread
   };
 
   // A checkpoint that the coordinator has not fetched yet.
@@ -68,10 +67,12 @@ class PeerWork final : public swarm::Work {
 
   // On the compute thread.
   Task<wire::Ready> build(config::Settings settings, std::optional<std::filesystem::path> checkpoint);
-  Task<wire::Ended> work(sync::Rounds& rounds, sync::Rounds& exact);
+  void build_stage();
+  Task<wire::Ended> work(Connections connections);
   Task<> take_steps(Member& member);
   Task<> save_own_copy(Member& member, std::string culprit);
-  Task<bool> may_begin(std::uint64_t step);
+  pipeline::Admission may_begin(std::uint64_t step);
+  void stepped(const wire::StepReport& report);
   Task<> finish(Member& member);
   Task<> evaluate(Member& member, data::Split split, std::uint64_t samples);
   Task<> save(Member& member, bool last);
@@ -94,13 +95,17 @@ class PeerWork final : public swarm::Work {
   PeerWorkOptions options_;
   std::unique_ptr<LoopThread> compute_;
 
-  // Made by prepare(), and of the compute thread.
+  // Of the compute thread. Made by prepare(),
+  std::optional<Blueprint> blueprint_;
+  std::optional<std::filesystem::path> checkpoint_;  // to start from
+  // and when there is a plan.
   std::unique_ptr<Trainee> trainee_;
   std::unique_ptr<SafetensorsFile> method_state_;  // that a checkpoint had
   Position resumed_;                               // how far all copies together had come
   Position position_;                              // of this copy; samples and tokens since then
   std::optional<Pace> pace_;
   double busy_seconds_ = 0;
+  Member* member_ = nullptr;                // while it trains
   std::atomic<std::size_t> unfetched_ = 0;  // checkpoints; counted by both threads
   std::atomic<bool> halted_ = false, abandoned_ = false;
 
@@ -113,8 +118,7 @@ class PeerWork final : public swarm::Work {
   std::uint64_t shown_bytes_ = 0;
   std::deque<Saving> unkept_;
   Signal kept_;
-  sync::LinkRounds* rounds_ = nullptr;  // while it trains
-  sync::LinkRounds* exact_ = nullptr;
+  std::unique_ptr<Wiring> wiring_;  // while it trains
 
   Gate gate_;
 };

@@ -57,8 +57,8 @@ RunOutcome Run::train(const std::atomic<bool>& stop) {
   const config::Train& t = settings().train;
   const Position began = position_;
   const auto start = std::chrono::steady_clock::now();
-  spdlog::info("{}: {} parameters, {}, from step {} to {}", trainee_.model().kind(),
-               trainee_.stage().store().size(), dataset().info().description, position_.step, t.steps);
+  spdlog::info("{}: {} parameters, {}, from step {} to {}", trainee_.model().kind(), trainee_.stage().store().size(),
+               dataset().info().description, position_.step, t.steps);
   while (position_.step < t.steps && !stop) {
     observe::StepMetrics metrics = step();
     const bool last = position_.step == t.steps;

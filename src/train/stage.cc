@@ -25,16 +25,27 @@ std::vector<Parameter> parameters_of(const model::Model& model, Layers layers, b
   return result;
 }
 
+// One more than there are layers: the last is the end.
 std::vector<std::size_t> begins_of(const model::Model& model, Layers layers) {
   std::vector<Parameter> seen = model.parameters(0, layers.begin);
-  std::vector<std::size_t> begins;
-  std::size_t position = 0;
+  std::vector<std::size_t> begins = {0};
   for (std::size_t i = layers.begin; i < layers.end; ++i) {
-    begins.push_back(position);
+    begins.push_back(begins.back());
     for (const Parameter& parameter : model.layer(i).parameters()) {
       if (std::ranges::find(seen, parameter) != seen.end()) continue;
       seen.push_back(parameter);
-      position += static_cast<std::size_t>(parameter.spec().elements());
+      begins.back() += static_cast<std::size_t>(parameter.spec().elements());
+    }
+  }
+  return begins;
+}
+
+std::vector<std::size_t> buffer_begins_of(const model::Model& model, Layers layers) {
+  std::vector<std::size_t> begins = {0};
+  for (std::size_t i = layers.begin; i < layers.end; ++i) {
+    begins.push_back(begins.back());
+    for (const Parameter& buffer : model.layer(i).buffers()) {
+      begins.back() += static_cast<std::size_t>(buffer.spec().elements());
     }
   }
   return begins;
@@ -51,7 +62,8 @@ Stage::Stage(const model::Model& model, Layers layers, Versions versions, const 
       store_(parameters_of(model, layers, false), model.buffers(layers.begin, layers.end), device),
       replicas_(parameters_of(model, layers, true), {}, device),
       optimizer_(make_optimizer(optimizer, store_)),
-      begins_(begins_of(model, layers)) {
+      begins_(begins_of(model, layers)),
+      buffer_begins_(buffer_begins_of(model, layers)) {
   ROOKERY_CHECK(layers.begin < layers.end && layers.end <= model.size(), "[{}, {})", layers.begin, layers.end);
 }
 
@@ -120,13 +132,21 @@ Tensors Stage::backward(std::uint64_t number, const Tensors& gradients) {
   return of_inputs;
 }
 
-void Stage::update(double lr, double scale, const Around& around) {
+void Stage::before_change() {
   const auto needs_these = [&](const auto& entry) { return entry.second.version == version_; };
-  if (mode_ == Versions::kStash && std::ranges::any_of(kept_, needs_these)) {
-    store_.renew();
-    ++version_;
-  }
+  if (mode_ != Versions::kStash || std::ranges::none_of(kept_, needs_these)) return;
+  store_.renew();
+  ++version_;
+}
+
+void Stage::update(double lr, double scale, const Around& around) {
+  before_change();
   optimizer_->step(lr, scale, around);
+}
+
+ParameterStore& Stage::replicas_to_write() {
+  if (mode_ == Versions::kStash && !kept_.empty()) replicas_.renew();
+  return replicas_;
 }
 
 std::size_t Stage::versions() const {

@@ -44,6 +44,9 @@ class Stage {
   // forward, if versions are stashed.
   void update(double lr, double scale, const Around& around = {});
 
+  // The same for whoever changes the parameters by other means: to be called before.
+  void before_change();
+
   // Outputs and losses without training.
   Tensors predict(const Tensors& inputs) const;
   ops::LossSum evaluate(const Tensors& inputs, const at::Tensor& targets) const;
@@ -53,10 +56,16 @@ class Stage {
   ParameterStore& store() { return store_; }
   const ParameterStore& store() const { return store_; }
   ParameterStore& replicas() { return replicas_; }
+
+  // The same for whoever gives them other values: micro-batches on their way find those of their forward, if versions
+  // are stashed.
+  ParameterStore& replicas_to_write();
   Optimizer& optimizer() { return *optimizer_; }
 
-  // Where the parameters that each layer brings begin in the store; `layer` counts from the model's first.
+  // Where the parameters that a layer brings begin in the store, and its buffers; `layer` counts from the model's
+  // first, up to the end of these.
   std::size_t begin_of(std::size_t layer) const { return begins_.at(layer - layers_.begin); }
+  std::size_t buffers_begin_of(std::size_t layer) const { return buffer_begins_.at(layer - layers_.begin); }
 
   std::size_t on_their_way() const { return kept_.size(); }
   std::size_t versions() const;  // of the weights that are in memory, with the current ones
@@ -78,7 +87,7 @@ class Stage {
   at::Device device_;
   ParameterStore store_, replicas_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::vector<std::size_t> begins_;
+  std::vector<std::size_t> begins_, buffer_begins_;
   std::uint64_t version_ = 0;  // how often the weights got other memory
   std::map<std::uint64_t, Kept> kept_;
 };

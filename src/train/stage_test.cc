@@ -99,6 +99,32 @@ TEST(StageTest, ACutModelHasTheGradientsOfTheWhole) {
   }
 }
 
+// What is said to be ready during the backward pass does not change any more; and most of it is ready before the end.
+TEST(StageTest, GradientsThatAreReadyStayAsTheyAre) {
+  for (const std::string kind : {"gpt", "seq2seq", "mlp", "resnet18"}) {
+    Chain whole(kind, {{0, layers_of(kind)}}, Versions::kLatest);
+    Stage& stage = *whole.stages[0];
+    struct Seen {
+      std::size_t from;
+      at::Tensor gradients;
+    };
+    std::vector<Seen> seen;
+    const Batch batch = batch_of(kind, 1);
+    model::Pass pass{.training = true, .key = 1};
+    pass.reached = [&](std::size_t layer) {
+      seen.push_back({stage.begin_of(layer), stage.store().gradients().clone()});
+    };
+    stage.loss(0, batch.inputs, batch.targets, pass, 1);
+    stage.backward(0, {});
+    ASSERT_GE(seen.size(), 2u) << kind;
+    for (const Seen& s : seen) {
+      const auto from = static_cast<std::int64_t>(s.from), rest = stage.store().size() - from;
+      EXPECT_TRUE(at::equal(s.gradients.narrow(0, from, rest), stage.store().gradients().narrow(0, from, rest)))
+          << kind << " from " << from;
+    }
+  }
+}
+
 TEST(StageTest, EveryLayerMayBeAStage) {
   for (const std::string kind : {"gpt", "seq2seq"}) {
     Cut cut;

@@ -103,6 +103,9 @@ RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<vo
                                     .data_files = data_files_,
                                     .checkpoint = checkpoint_,
                                     .incoming = incoming};
+  options.arrange = [this](wire::Plan& plan, const std::vector<std::uint64_t>&) {
+    for (wire::PlannedPeer& peer : plan.peers) peer.end = static_cast<std::uint32_t>(blueprint_.model->size());
+  };
   options.aside = [this](std::function<void()> work) { return aside_.call(std::move(work)); };
   swarm::Coordinator coordinator(world_.clock(), *host_, std::move(options), *record_);
   bool over = false;

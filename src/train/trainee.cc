@@ -1,6 +1,7 @@
 #include "train/trainee.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "base/random.h"
@@ -13,12 +14,6 @@ using data::Split;
 
 // Keeps the draws of dropout apart from every other use of the seed.
 constexpr std::uint64_t kDropout = 0x64726f70;
-
-std::uint64_t dropout_key(std::int64_t seed, std::int64_t step, std::int64_t cluster) {
-  const auto word = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
-  const auto bits = Random({word(seed), kDropout, word(step), word(cluster)}).block(0);
-  return std::uint64_t{bits[0]} << 32 | bits[1];
-}
 
 // Means over different samples, as one over all of them.
 LossReport combined(std::span<const LossReport> reports) {
@@ -38,13 +33,16 @@ LossReport combined(std::span<const LossReport> reports) {
 Trainee::Trainee(config::Settings settings) : Trainee(make_blueprint(std::move(settings))) {}
 
 Trainee::Trainee(Blueprint blueprint)
+    : Trainee(std::move(blueprint), {0, std::numeric_limits<std::size_t>::max()}, plan::Versions::kLatest) {}
+
+Trainee::Trainee(Blueprint blueprint, plan::Layers layers, plan::Versions versions)
     : settings_(std::move(blueprint.settings)),
       data_(std::move(blueprint.data)),
       data_fingerprint_(std::move(blueprint.data_fingerprint)),
       sampler_(static_cast<std::uint64_t>(settings_.train.seed), data_->size(Split::kTrain)),
       model_(std::move(blueprint.model)),
-      stage_(*model_, {0, model_->size()}, plan::Versions::kLatest, optimizer_options(settings_.train),
-             device_of(settings_.train)) {}
+      stage_(*model_, {layers.begin, std::min(layers.end, model_->size())}, versions,
+             optimizer_options(settings_.train), device_of(settings_.train)) {}
 
 Batch Trainee::batch(std::int64_t first) const {
   std::vector<data::Sampler::Place> places;
@@ -54,10 +52,20 @@ Batch Trainee::batch(std::int64_t first) const {
   return data_->batch(Split::kTrain, places);
 }
 
-LossReport Trainee::accumulate_gradients(const Batch& batch, std::int64_t step, std::int64_t cluster,
-                                         const Learner::Ready& ready, std::optional<double> divisor) {
-  const config::Train& t = settings_.train;
-  return Learner(stage_).accumulate_gradients(batch, t.micro_batches, dropout_key(t.seed, step, cluster), ready, divisor);
+Batch Trainee::batch(Split split, std::uint64_t begin, std::uint64_t end) const {
+  const auto places = data::first_places(end);
+  return data_->batch(split, std::span(places).subspan(begin));
+}
+
+std::uint64_t Trainee::dropout_key(std::uint64_t step, std::size_t cluster) const {
+  const auto seed = static_cast<std::uint64_t>(settings_.train.seed);
+  const auto bits = Random({seed, kDropout, step, cluster}).block(0);
+  return std::uint64_t{bits[0]} << 32 | bits[1];
+}
+
+LossReport Trainee::accumulate_gradients(const Batch& batch, std::int64_t step) {
+  return Learner(stage_).accumulate_gradients(batch, settings_.train.micro_batches,
+                                              dropout_key(static_cast<std::uint64_t>(step), 0));
 }
 
 std::uint64_t Trainee::evaluated_samples() const {

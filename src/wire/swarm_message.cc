@@ -91,7 +91,12 @@ void write(const Plan& m, proto::SwarmMessage& out) {
     q.set_cluster(peer.cluster);
     q.set_weight(peer.weight);
     q.set_host(peer.host);
+    q.set_stage(peer.stage);
+    q.set_begin(peer.begin);
+    q.set_end(peer.end);
+    q.set_in_flight(peer.in_flight);
   }
+  p.set_border_bytes(m.border_bytes);
 }
 
 void write(const Linked& m, proto::SwarmMessage& out) { out.mutable_linked()->set_generation(m.generation); }
@@ -192,13 +197,21 @@ Plan read(const proto::Plan& p) {
     PlannedPeer peer{.contact = contact_of(q.contact()),
                      .cluster = q.cluster(),
                      .weight = number(q.weight()),
-                     .host = word(q.host(), kMaxHostBytes)};
-    if (peer.weight == 0 || peer.cluster >= kMaxPlannedPeers) refuse("a place in the plan that is none");
+                     .host = word(q.host(), kMaxHostBytes),
+                     .stage = q.stage(),
+                     .begin = q.begin(),
+                     .end = q.end(),
+                     .in_flight = q.in_flight()};
+    if (peer.weight == 0 || peer.cluster >= kMaxPlannedPeers || peer.stage >= kMaxPlannedPeers ||
+        peer.begin >= peer.end || peer.end > kMaxLayers || peer.in_flight == 0 || peer.in_flight > kMaxInFlight) {
+      refuse("a place in the plan that is none");
+    }
     if (!names.insert(peer.contact.name).second || !keys.insert(peer.contact.fingerprint).second) {
       refuse("a plan that has a peer twice");
     }
     plan.peers.push_back(std::move(peer));
   }
+  plan.border_bytes = count(p.border_bytes(), kMaxBytes);
   return plan;
 }
 

@@ -54,8 +54,11 @@ struct Ready {
 struct PlannedPeer {
   Contact contact{};
   std::uint32_t cluster = 0;
-  double weight = 1;  // samples in a step
+  double weight = 1;  // samples in a step; equal for all of a cluster
   std::string host{};
+  std::uint32_t stage = 0;           // of its cluster
+  std::uint32_t begin = 0, end = 1;  // layers that it holds: [begin, end)
+  std::uint32_t in_flight = 1;       // micro-batches that may be on their way from it
 
   bool operator==(const PlannedPeer&) const = default;
 };
@@ -64,6 +67,7 @@ struct PlannedPeer {
 struct Plan {
   std::uint32_t generation = 0;
   std::vector<PlannedPeer> peers{};  // in the order of their ranks; no two with one name or key
+  std::uint64_t border_bytes = 0;    // that go from stage to stage for a micro-batch, at most
 
   bool operator==(const Plan&) const = default;
 };
@@ -172,6 +176,8 @@ using SwarmMessage = std::variant<Introduction, Assignment, Ready, Plan, Linked,
                                   Failed, Stop, Saved, Kept, Halted, EndAt>;
 
 inline constexpr std::size_t kMaxPlannedPeers = 4096;
+inline constexpr std::uint32_t kMaxLayers = 1 << 16;
+inline constexpr std::uint32_t kMaxInFlight = 1 << 12;
 inline constexpr std::uint64_t kMaxStepSamples = std::uint64_t{1} << 40;  // or tokens
 inline constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 56;        // of all of a run
 inline constexpr std::size_t kMaxSettingsBytes = 256 * 1024;

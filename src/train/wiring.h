@@ -1,0 +1,71 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "net/link.h"
+#include "pipeline/link_borders.h"
+#include "plan/segments.h"
+#include "sync/link_rounds.h"
+#include "train/member.h"
+#include "wire/swarm_message.h"
+
+namespace rookery::train {
+
+// A plan as clusters of stages, and the segments that follow from it.
+struct Clusters {
+  std::vector<std::vector<std::size_t>> ranks;  // of each cluster's stages
+  std::vector<plan::Cut> cuts;                  // of each cluster
+  std::vector<plan::Segment> segments;
+
+  // Throws InputError if the plan is not one for a model with so many layers.
+  Clusters(const wire::Plan& plan, std::size_t layers);
+
+  bool have_stages() const;  // some of them: not every peer holds a whole model
+};
+
+// Everything that a peer has to do with others by the plan: rounds of its segments, borders to its neighbours, ties.
+// Bytes move on the network's executor, where this is made and destroyed; the member lives on another one, its home.
+class Wiring {
+ public:
+  // `links`: to all peers by rank; nullptr for its own. They outlive this, and so do trainee and plan.
+  Wiring(Clock& network, Executor home, const wire::Plan& plan, std::size_t rank, std::vector<net::Link*> links,
+         Trainee& trainee);
+
+  // For a member, which goes before this does. Once.
+  Connections connections();
+
+  plan::StagePlace stage() const { return stage_; }
+  plan::ScheduleOptions schedule() const { return schedule_; }
+
+  // Ends everything that is under way, on all peers, and all that would follow.
+  void cancel(const net::LinkError& reason);
+
+ private:
+  std::vector<net::Link*> links_to(const std::vector<std::size_t>& ranks) const;
+  sync::Rounds* rounds(const std::vector<std::size_t>& ranks, std::size_t own, sync::LinkRoundsOptions options);
+  pipeline::Borders& borders(std::optional<std::size_t> previous, std::optional<std::size_t> next,
+                             pipeline::LinkBordersOptions options);
+  Ring ring(std::size_t segment);
+  void tie(Connections& connections);
+
+  Clock& network_;
+  Executor home_;
+  const wire::Plan& plan_;
+  std::size_t rank_;
+  std::vector<net::Link*> links_;
+  Trainee& trainee_;
+  Clusters clusters_;
+  std::size_t cluster_;
+  plan::StagePlace stage_;
+  plan::ScheduleOptions schedule_;
+  std::vector<std::unique_ptr<sync::LinkRounds>> rounds_;
+  std::vector<std::unique_ptr<pipeline::LinkBorders>> borders_;
+};
+
+// How the stages of all clusters go through a step: with as many updates everywhere, also where a cluster has a single
+// stage. Throws InputError if there is no such schedule.
+plan::ScheduleOptions schedule_of(const config::Settings& settings, bool pipelines, std::size_t in_flight);
+
+}  // namespace rookery::train
