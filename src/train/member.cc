@@ -27,14 +27,19 @@ Connections checked(const config::Settings& settings, Connections connections) {
   return connections;
 }
 
-// One method, or one for each segment.
-std::unique_ptr<sync::Method> method_of(Executor executor, const Trainee& trainee, const std::vector<Ring>& rings) {
-  if (rings.size() == 1) return make_method(trainee.settings(), rings[0].place, *rings[0].rounds);
+// One method, or one for each segment. What is set in steps is counted in turns, of which each step has so many.
+std::unique_ptr<sync::Method> method_of(Executor executor, const Trainee& trainee, const std::vector<Ring>& rings,
+                                        std::uint64_t turns_per_step) {
+  config::Settings settings = trainee.settings();
+  for (std::int64_t* steps : {&settings.sync.interval, &settings.sync.delay, &settings.sync.warmup_steps}) {
+    *steps *= static_cast<std::int64_t>(turns_per_step);
+  }
+  if (rings.size() == 1) return make_method(settings, rings[0].place, *rings[0].rounds);
   std::vector<sync::Segmented::Part> parts;
   for (const Ring& ring : rings) {
     parts.push_back({.begin = trainee.stage().begin_of(ring.layers.begin),
                      .end = trainee.stage().begin_of(ring.layers.end),
-                     .method = make_method(trainee.settings(), ring.place, *ring.rounds)});
+                     .method = make_method(settings, ring.place, *ring.rounds)});
   }
   return std::make_unique<sync::Segmented>(std::move(executor), std::move(parts));
 }
@@ -55,7 +60,7 @@ Member::Member(Clock& clock, Trainee& trainee, plan::StagePlace stage, plan::Sch
       stage_(stage),
       schedule_(schedule),
       connections_(checked(trainee.settings(), std::move(connections))),
-      method_(method_of(clock.executor(), trainee, connections_.rings)),
+      method_(method_of(clock.executor(), trainee, connections_.rings, turns_per_step())),
       runner_(clock, schedule, stage, *connections_.training, *this),
       passing_(clock, trainee, stage, *connections_.evaluations) {
   if (trainee.settings().sync.average_moments) {

@@ -140,8 +140,6 @@ class Member final : private pipeline::StageWork {
   void report_step(std::uint64_t turn);
   Task<Average> average(bool skip_equal);
   void swap_in(Average& average);
-  Task<std::optional<LossReport>> pass_through(data::Split split, std::uint64_t begin, std::uint64_t end,
-                                               const std::atomic<bool>* stop);
 
   Clock& clock_;
   Trainee& trainee_;
