@@ -263,6 +263,13 @@ TEST(PipelineTest, SynchronousSchedulesHaveTheLossCurveOfOneProcess) {
   }
 }
 
+TEST(PipelineTest, UpdatesHaveToDivideAStep) {
+  const auto check = [](const std::vector<std::string>& changes) { schedule_of(small_settings(changes), true, 0); };
+  EXPECT_THROW(check({"train.micro_batches=4", "pipeline.update_frequency=3"}), InputError);
+  EXPECT_NO_THROW(check({"train.micro_batches=4", "pipeline.update_frequency=2"}));
+  EXPECT_NO_THROW(check({"train.micro_batches=4", "pipeline.update_frequency=3", "pipeline.schedule=1f1b"}));
+}
+
 TEST(PipelineTest, AsyncWithOneStageIsPlainTraining) {
   const std::vector<std::string> settings = {"train.steps=20", "train.micro_batches=2"};
   Swarm one(1, small_settings(settings));

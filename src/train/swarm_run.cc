@@ -6,6 +6,7 @@
 #include "net/tcp/tcp_transport.h"
 #include "train/make_method.h"
 #include "train/setup.h"
+#include "train/wiring.h"
 
 namespace rookery::train {
 namespace {
@@ -19,6 +20,10 @@ void check(const config::Settings& settings, const model::Model& model, bool loc
     throw InputError("swarm.clusters is {}, but every one of the {} peers holds a copy of its own so far",
                      *settings.swarm.clusters, settings.swarm.peers);
   }
+  if (settings.pipeline.stages) {
+    throw InputError("pipeline.stages is given, but every peer holds a whole copy of the model so far");
+  }
+  schedule_of(settings, false, 0);  // throws if there is none
   // What can be known before anybody has come: local peers are where their tables say.
   wire::Plan plan;
   for (std::size_t i = 0; i < static_cast<std::size_t>(settings.swarm.peers); ++i) {

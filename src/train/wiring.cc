@@ -64,12 +64,18 @@ bool Clusters::have_stages() const {
 
 plan::ScheduleOptions schedule_of(const config::Settings& settings, bool pipelines, std::size_t in_flight) {
   const std::string& name = settings.pipeline.schedule;
-  return {.schedule = plan::parse_schedule(name != "auto" ? name
-                                           : pipelines    ? "async"
-                                                          : "1f1b"),
-          .micro_batches = static_cast<std::uint64_t>(settings.train.micro_batches),
-          .update_frequency = static_cast<std::uint64_t>(settings.pipeline.update_frequency),
-          .in_flight = in_flight};
+  const plan::ScheduleOptions options{
+      .schedule = plan::parse_schedule(name != "auto" ? name
+                                       : pipelines    ? "async"
+                                                      : "1f1b"),
+      .micro_batches = static_cast<std::uint64_t>(settings.train.micro_batches),
+      .update_frequency = static_cast<std::uint64_t>(settings.pipeline.update_frequency),
+      .in_flight = in_flight};
+  if (options.micro_batches % options.group() != 0) {
+    throw InputError("pipeline.update_frequency ({}) must divide train.micro_batches ({})", options.update_frequency,
+                     options.micro_batches);
+  }
+  return options;
 }
 
 Wiring::Wiring(Clock& network, Executor home, const wire::Plan& plan, std::size_t rank, std::vector<net::Link*> links,

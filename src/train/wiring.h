@@ -65,7 +65,7 @@ class Wiring {
 };
 
 // How the stages of all clusters go through a step: with as many updates everywhere, also where a cluster has a single
-// stage. Throws InputError if there is no such schedule.
+// stage. Throws InputError if there is no such schedule, or a step cannot be cut into such updates.
 plan::ScheduleOptions schedule_of(const config::Settings& settings, bool pipelines, std::size_t in_flight);
 
 }  // namespace rookery::train
