@@ -5,17 +5,10 @@ Each figure is the median over seeds, with the range in brackets. Runs that are 
 Results are kept in a file, and runs that are there are not made again.
 """
 
-import argparse
-import json
-import os
-import pathlib
 import statistics
-import subprocess
 import sys
-import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-PROGRAM = pathlib.Path(os.environ.get("ROOKERY", ROOT / "build" / "rookery"))
+from runs import main, print_table, spread
 
 SMALL = {"model.layers": 2, "model.width": 64, "model.heads": 2, "model.context": 64, "train.threads": 1,
          "train.checkpoint_every": 0, "train.eval_every": 0, "train.eval_batches": 64}
@@ -24,59 +17,11 @@ OUTER = {"sync.outer_lr": 1.0, "sync.outer_momentum": 0.5}
 METHODS = ("allreduce", "gossip", "local-sgd", "diloco", "palsgd", "none")
 
 
-class Bench:
-    def __init__(self, results, seeds):
-        self.path, self.seeds = results, range(1, seeds + 1)
-        self.known = json.loads(results.read_text()) if results.exists() else {}
-
-    def run(self, seed, settings):
-        """The summary of a run, and its lines."""
-        settings = {**settings, "train.seed": seed}
-        key = json.dumps(settings, sort_keys=True)
-        if key not in self.known:
-            with tempfile.TemporaryDirectory() as folder:
-                command = [PROGRAM, "train", "--json", "--out", f"{folder}/run"]
-                for name, value in settings.items():
-                    command += ["--set", f"{name}={value}"]
-                result = subprocess.run(command, capture_output=True, text=True, check=False,
-                                        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"})
-                if result.returncode != 0:
-                    sys.exit(f"{settings}\nfailed: {result.stderr}")
-                summary = json.loads(result.stdout.splitlines()[-1])
-                lines = [json.loads(line) for line in pathlib.Path(folder, "run", "metrics.jsonl").read_text().split("\n")
-                         if line]
-            kept = ("step", "seconds", "step_seconds", "eval_loss", "bytes_sent", "compute_seconds", "wait_seconds")
-            self.known[key] = [summary, [{k: line[k] for k in kept if k in line} for line in lines]]
-            self.path.write_text(json.dumps(self.known))
-        return self.known[key]
-
-    def compare(self, arms):
-        """For each arm the list of its results, one for each seed; made seed by seed."""
-        results = {name: [] for name in arms}
-        for seed in self.seeds:
-            for name, settings in arms.items():
-                results[name].append(self.run(seed, settings))
-                print(f"  seed {seed}: {name:<28} eval loss {results[name][-1][0]['eval_loss']:.4f}", file=sys.stderr)
-        return results
-
-
-def spread(values, form="{:.3f}"):
-    values = list(values)
-    return f"{form.format(statistics.median(values))} ({form.format(min(values))}–{form.format(max(values))})"
-
-
-def print_table(rows):
-    print("| " + " | ".join(rows[0]) + " |")
-    print("|" + "---|" * len(rows[0]))
-    for row in rows[1:]:
-        print("| " + " | ".join(row) + " |")
-    print()
-
-
 def table(bench):
     """Every method on tales with 4 peers: loss, time, bytes at equal samples."""
     samples, warmup, p = 2000, 32, 0.1
-    base = {**SMALL, "swarm.peers": 4, "train.batch": 16, "train.steps": samples, "train.lr": 0.004, "train.warmup": 50,
+    base = {**SMALL, "swarm.peers": 4, "swarm.clusters": 4, "train.batch": 16, "train.steps": samples,
+            "train.lr": 0.004, "train.warmup": 50,
             "train.beta2": 0.98, "sync.interval": 16, "sync.warmup_steps": warmup, "sync.pull_probability": p}
     arms = {method: {**base, "sync.method": method} for method in METHODS}
     for method in ("diloco", "palsgd"):
@@ -102,7 +47,7 @@ def accumulation(bench):
     """Decentralized Adam with and without accumulation: 8 peers, local batches of 1 and 2."""
     rows = [["batch", "optimizer", "eval loss", "against adamw"]]
     for batch in (1, 2):
-        base = {**SMALL, "swarm.peers": 8, "train.batch": batch, "train.steps": 400, "train.lr": 0.002,
+        base = {**SMALL, "swarm.peers": 8, "swarm.clusters": 8, "train.batch": batch, "train.steps": 400, "train.lr": 0.002,
                 "sync.method": "gossip", "train.eval_batches": 512 // batch}
         arms = {}
         for beta1 in (0.9, 0.974):
@@ -120,7 +65,7 @@ def accumulation(bench):
 def intervals(bench):
     """Loss against the interval: palsgd, diloco and the control arms, at equal steps and at equal samples."""
     steps, warmup, p = 512, 32, 0.1
-    base = {**SMALL, "swarm.peers": 4, "train.batch": 4, "train.lr": 0.002, "sync.warmup_steps": warmup,
+    base = {**SMALL, "swarm.peers": 4, "swarm.clusters": 4, "train.batch": 4, "train.lr": 0.002, "sync.warmup_steps": warmup,
             "sync.pull_probability": p}
     longer = round((steps - warmup) / (1 - p)) + warmup
     rows = [["H", "diloco", "palsgd, equal steps", "palsgd, equal samples", "skip only, equal steps",
@@ -208,7 +153,8 @@ def race(bench, arms, warmup):
 
 def shaped(bench):
     """Links on which allreduce waits for a quarter of its time: who is first at allreduce's last loss?"""
-    base = {**SMALL, **slowed(110), "swarm.peers": 4, "train.batch": 32, "train.steps": 200, "train.lr": 0.002,
+    base = {**SMALL, **slowed(110), "swarm.peers": 4, "swarm.clusters": 4, "train.batch": 32, "train.steps": 200,
+            "train.lr": 0.002,
             "train.eval_every": 10, "network.latency": "1ms"}
     low, high = 20.0, 2000.0  # mbit; the share falls as the links get faster
     while high / low > 1.15:
@@ -227,7 +173,7 @@ def shaped(bench):
 
 def slow(bench):
     """Links of 10 Mbit/s and 40 ms: streaming palsgd with int8 against allreduce."""
-    base = {**SMALL, **slowed(55), "swarm.peers": 4, "train.batch": 16, "train.steps": 80, "train.lr": 0.002,
+    base = {**SMALL, **slowed(55), "swarm.peers": 4, "swarm.clusters": 4, "train.batch": 16, "train.steps": 80, "train.lr": 0.002,
             "train.eval_every": 10, "network.bandwidth": "10mbit", "network.latency": "40ms"}
     streaming = {**base, **OUTER, "sync.method": "palsgd", "sync.interval": 24, "sync.warmup_steps": 8,
                  "sync.fragments": 3, "sync.delay": 6, "sync.merge": 0.5, "sync.codec": "int8", "train.steps": 200}
@@ -236,7 +182,8 @@ def slow(bench):
 
 def hidden(bench):
     """Gossip hides its communication, and absorbs jitter."""
-    base = {**SMALL, **slowed(60), "swarm.peers": 4, "train.batch": 8, "train.steps": 100, "train.eval_batches": 1}
+    base = {**SMALL, **slowed(60), "swarm.peers": 4, "swarm.clusters": 4, "train.batch": 8, "train.steps": 100,
+            "train.eval_batches": 1}
     compute = 0.060
     exchanged = 8 * 4 * PARAMETERS  # bits that a peer sends in a step
     rows = [["communication / compute", "links", "none", "gossip", "gossip / none", "allreduce / none", "gossip waits",
@@ -271,19 +218,5 @@ PARTS = {"table": table, "shaped": shaped, "slow": slow, "hidden": hidden, "accu
          "intervals": intervals}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-                                     epilog="\n".join(f"  {name:<13} {part.__doc__}" for name, part in PARTS.items()))
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="what to run; everything if left out")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--results", type=pathlib.Path, default=ROOT / "build" / "methods.json",
-                        help="where results are kept")
-    arguments = parser.parse_args()
-    bench = Bench(arguments.results, arguments.seeds)
-    for name in arguments.parts or PARTS:
-        print(f"## {PARTS[name].__doc__}\n")
-        PARTS[name](bench)
-
-
 if __name__ == "__main__":
-    main()
+    main(PARTS, __doc__, "methods.json", seeds=5)

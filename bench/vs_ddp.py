@@ -93,7 +93,7 @@ def run_rookery(network, case, text, folder, plain=True):
     sizes, batch, steps = CASES[case]
     settings = {"data.source": text, "train.batch": batch, "train.steps": steps, "train.threads": 1,
                 "train.eval_every": 0, "train.eval_batches": 0, "train.checkpoint_every": 0, "sync.method": "allreduce",
-                "swarm.peers": network.peers, **{f"model.{k}": v for k, v in sizes.items()}}
+                "swarm.peers": network.peers, "swarm.clusters": network.peers, **{f"model.{k}": v for k, v in sizes.items()}}
     run = folder / "run"
     command = [ROOT / "build/rookery", "coordinate", "--listen", f"{NETWORK}.254:0", "--out", run]
     for key, value in settings.items():

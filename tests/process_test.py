@@ -67,6 +67,7 @@ class ProcessTest(unittest.TestCase):
         command = [BUILD / program, *map(str, arguments)]
         for setting in settings:
             command += ["--set", setting]
+        options.setdefault("env", getattr(self, "environment", None))
         # A model of bytes that has learnt little may write text that is not UTF-8.
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, errors="replace",
                               timeout=TIMEOUT, check=False, **options)
@@ -169,7 +170,7 @@ class TrainTest(ProcessTest):
         self.assertEqual(self.train("train.steps=8", arguments=["--resume"]).returncode, 0)
 
 
-class SwarmTest(ProcessTest):
+class SwarmProcessTest(ProcessTest):
     """Swarms of real processes, on this machine."""
 
     PEERS = 3
@@ -197,7 +198,7 @@ class SwarmTest(ProcessTest):
         process.stderr.close()
 
     def swarm_settings(self, *settings):
-        return [*TINY, f"swarm.peers={self.PEERS}", *settings]
+        return [*TINY, f"swarm.peers={self.PEERS}", f"swarm.clusters={self.PEERS}", "sync.method=allreduce", *settings]
 
     def start_swarm(self, *settings, out="run"):
         return self.start("train", "--out", out, settings=self.swarm_settings(*settings))
@@ -230,15 +231,18 @@ class SwarmTest(ProcessTest):
         metrics = self.folder / lines
         self.wait_until(lambda: metrics.exists() and len(metrics.read_text().splitlines()) >= step, f"step {step}")
 
-    def assert_nothing_is_left(self, pids):
+    def assert_nothing_is_left(self, pids, killed=()):
+        """Processes have ended, and removed what they had written; the next one does it for those that were killed."""
         def gone(pid):
             try:
                 return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
             except (FileNotFoundError, ProcessLookupError):
                 return True
         self.wait_until(lambda: all(map(gone, pids)), "a process is left")
-        self.assertEqual(list(self.cache.rglob("scratch-*")), [])
-        self.assertEqual([path.name for path in (self.folder / "run").iterdir() if path.name.startswith(".")], [])
+        left = [path for path in self.cache.rglob("scratch-*") if int(path.name.split("-")[2]) not in killed]
+        self.assertEqual(left, [])
+        if set(killed) != set(pids):  # their coordinator goes with them only then
+            self.assertEqual([path.name for path in (self.folder / "run").iterdir() if path.name.startswith(".")], [])
 
     def result_lines(self, run="run"):
         """Metrics without what depends on time."""
@@ -251,9 +255,14 @@ class SwarmTest(ProcessTest):
     def events(self, run="run"):
         return [json.loads(line) for line in (self.folder / run / "events.jsonl").read_text().splitlines()]
 
+
+class SwarmTest(SwarmProcessTest):
+    """Every peer has a copy of its own."""
+
     def test_every_method_trains_and_writes_what_the_documents_promise(self):
         for method in ("allreduce", "gossip", "local-sgd", "diloco", "palsgd", "none"):
-            result = self.train(f"swarm.peers={self.PEERS}", "train.steps=12", "train.eval_every=6",
+            result = self.train(f"swarm.peers={self.PEERS}", f"swarm.clusters={self.PEERS}", "train.steps=12",
+                                "train.eval_every=6",
                                 f"sync.method={method}", "sync.interval=4", "sync.warmup_steps=4",
                                 arguments=["--json"])
             self.assertEqual(result.returncode, 0, f"{method}: {result.stderr}")
@@ -298,9 +307,10 @@ class SwarmTest(ProcessTest):
         self.assertIn("the run may have ended", err)
 
     def test_an_interrupted_swarm_goes_on_where_it_was(self):
-        settings = ("train.steps=60", "train.eval_every=20", "sync.method=allreduce")
+        settings = ("train.steps=60", "train.eval_every=30", "sync.method=allreduce")
         self.assertEqual(self.finish(self.start_swarm(*settings, out="whole"))[0], 0)
-        process = self.start_swarm(*settings, "peer.0.speed=0.3", "peer.1.speed=0.3", "peer.2.speed=0.3")
+        # Long before the first evaluation, which would end without a result.
+        process = self.start_swarm(*settings, *(f"peer.{i}.step_time=60ms" for i in range(self.PEERS)))
         self.wait_for_step(5)
         pids = self.children(process.pid)
         self.assertEqual(len(pids), self.PEERS)
@@ -331,15 +341,15 @@ class SwarmTest(ProcessTest):
     def test_another_number_of_peers_goes_on_with_the_samples_that_come_next(self):
         self.assertEqual(self.finish(self.start_swarm("train.steps=4", "sync.method=gossip"))[0], 0)
         again = self.run_program("train", "--out", "run", "--resume",
-                                 settings=["train.steps=6", "swarm.peers=2"])
+                                 settings=["train.steps=6", "swarm.peers=2", "swarm.clusters=2"])
         self.assertEqual(again.returncode, 0, again.stderr)
         batch = self.metrics()[0]["samples"] // self.PEERS
         self.assertEqual([line["samples"] for line in self.metrics()],
                          [self.PEERS * batch * i for i in (1, 2, 3, 4)] +
                          [self.PEERS * batch * 4 + 2 * batch * i for i in (1, 2)])
         refused = self.run_program("train", "--out", "run", "--resume",
-                                   settings=["train.steps=8", "swarm.peers=3", "sync.method=palsgd"])
-        self.assert_wrong_input(refused, "was made by 2 peers", "palsgd")
+                                   settings=["train.steps=8", "swarm.peers=3", "swarm.clusters=3", "sync.method=palsgd"])
+        self.assert_wrong_input(refused, "was made by 2 clusters", "palsgd")
 
     def test_a_lost_peer_ends_the_run_with_a_checkpoint_and_its_name(self):
         for victim, blow in ((0, signal.SIGKILL), (2, signal.SIGKILL), (1, signal.SIGSTOP)):
@@ -354,7 +364,7 @@ class SwarmTest(ProcessTest):
             self.assertEqual(code, 1, err)
             self.assertIn(f"peer-{victim} was lost", err)
             self.assertIn("--resume", err)
-            self.assert_nothing_is_left(pids)
+            self.assert_nothing_is_left(pids, killed=[names[f"peer-{victim}"]])
             self.assertEqual(len(self.checkpoints()), 1)
             self.assertIn({"lost"}, [{event["event"]} for event in self.events()])
         step = len(self.metrics())
@@ -376,6 +386,8 @@ class SwarmTest(ProcessTest):
         pids = self.children(process.pid)
         process.kill()
         process.wait()
+        self.assert_nothing_is_left(pids, killed=pids)
+        self.assertEqual(self.finish(self.start_swarm("train.steps=2"))[0], 0)
         self.assert_nothing_is_left(pids)
 
     def test_peers_end_when_their_coordinator_is_gone(self):
@@ -396,12 +408,16 @@ class SwarmTest(ProcessTest):
     def test_a_peer_that_cannot_take_part_ends_a_local_swarm(self):
         result = self.train(f"swarm.peers={self.PEERS}", "peer.1.memory=10KiB")
         self.assertEqual(result.returncode, 1, result.stderr)
-        self.assertIn("peer-1 cannot take part: has too little memory", result.stderr)
+        self.assertIn("peer-1 cannot take part: has too little memory: the program alone takes", result.stderr)
+        result = self.train(f"swarm.peers={self.PEERS}", "model.layers=8", "model.width=512", "model.heads=8",
+                            *(f"peer.{i}.memory=130MiB" for i in range(self.PEERS)))
+        self.assert_wrong_input(result, "the model does not fit", "MiB", "would do")
         self.assert_wrong_input(self.train(f"swarm.peers={self.PEERS}", "train.device=cuda"), "train.device")
 
     def test_a_peer_without_the_run_s_model_is_told_so(self):
         self.write_digits()
-        settings = ["model.kind=reader", "data.source=mnist", "train.steps=4", "swarm.peers=2", "train.threads=1"]
+        settings = ["model.kind=reader", "data.source=mnist", "train.steps=4", "swarm.peers=2", "swarm.clusters=2",
+                    "train.threads=1"]
         coordinator = self.start("coordinate", "--listen", "127.0.0.1:0", "--out", "run", program="custom_model",
                                  settings=settings)
         ticket = coordinator.stdout.readline().split()[2]
@@ -441,7 +457,6 @@ class SwarmTest(ProcessTest):
         self.assert_wrong_input(train("sync.method=gossip", "sync.topology=alternating-exp-ring"),
                                 "alternating-exp-ring")
         self.assert_wrong_input(train("sync.method=diloco", "sync.interval=4", "sync.delay=4"), "sync.delay")
-        self.assert_wrong_input(train("swarm.clusters=2"), "swarm.clusters")
         self.assert_wrong_input(self.run_program("join", "rookery-nonsense"), "ticket")
         self.assertFalse((self.folder / "run").exists())
 
@@ -471,6 +486,381 @@ class SwarmTest(ProcessTest):
             self.assertIn(sentence, err)
         for peer in (attic, *others):
             self.assertEqual(self.finish(peer)[0], 0)
+
+
+class PipelineTest(SwarmProcessTest):
+    """Models that several processes share."""
+
+    LARGE = ["model.layers=6", "model.width=32", "model.heads=2", "model.context=32", "train.batch=8",
+             "train.micro_batches=4", "train.threads=1", "train.eval_batches=2"]
+
+    def swarm_settings(self, *settings):
+        return [*self.LARGE, *settings]
+
+    def run_swarm(self, *settings, arguments=(), out="run", **options):
+        return self.run_program("train", "--out", out, *arguments, settings=self.swarm_settings(*settings), **options)
+
+    def summary(self, run="run"):
+        return json.loads((self.folder / run / "summary.json").read_text())
+
+    def test_unequal_clusters_train_one_model(self):
+        result = self.run_swarm("swarm.peers=10", "swarm.clusters=[2, 3, 5]", "pipeline.schedule=async",
+                                "train.steps=12", "train.eval_every=6", "sync.method=palsgd", "sync.interval=4",
+                                "sync.warmup_steps=2")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("cluster 1: peer-2 (layers 0 to", result.stderr)
+        summary = self.summary()
+        self.assertIs(summary["identical_copies"], True)
+        peers = summary["peers"]
+        self.assertEqual([(peer["cluster"], peer["stage"]) for peer in peers],
+                         [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2), (2, 3), (2, 4)])
+        for cluster in range(3):
+            cut = [peer["layers"] for peer in peers if peer["cluster"] == cluster]
+            self.assertEqual((cut[0][0], cut[-1][1]), (0, 8))
+            self.assertEqual([begin for begin, _ in cut[1:]], [end for _, end in cut[:-1]])
+        for peer in peers:
+            # Each micro-batch is counted once, and none is staler than its place in the pipeline allows.
+            self.assertGreater(sum(peer["staleness"]), 0)
+            self.assertGreater(peer["planned_memory_bytes"], 0)
+        lines = self.metrics()
+        self.assertEqual([line["step"] for line in lines], list(range(1, 13)))
+        self.assertLess(lines[-1]["loss"], lines[0]["loss"])
+        self.assertGreater(max(line["staleness_max"] for line in lines), 0)
+        planned = [event for event in self.events() if event["event"] == "planned"]
+        self.assertIn("kept one by palsgd", planned[0]["text"])
+
+        folder = self.folder / "run/checkpoints/step-12"
+        self.assertTrue((folder / "model-00002-of-00002.safetensors").exists())
+        result = self.run_program("export", "run", "whole.safetensors")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        shards = json.loads(self.run_program("inspect", folder, "--json").stdout)["tensors"]
+        whole = json.loads(self.run_program("inspect", "whole.safetensors", "--json").stdout)["tensors"]
+        self.assertEqual({tensor["name"] for tensor in shards}, {tensor["name"] for tensor in whole})
+
+    def test_text_goes_through_a_pipeline(self):
+        self.assertEqual(self.run_swarm("train.steps=60", out="one").returncode, 0)
+        shutil.copytree(self.folder / "one", self.folder / "three")
+        result = self.run_swarm("train.steps=60", "swarm.peers=3", "swarm.clusters=1", arguments=["--resume"],
+                                out="three")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue((self.folder / "three/checkpoints/step-60/model-00003-of-00003.safetensors").exists())
+        texts = [self.run_program("generate", run, "--prompt", "Once", "--tokens", 100) for run in ("one", "three")]
+        self.assertEqual([text.returncode for text in texts], [0, 0], texts[1].stderr)
+        self.assertEqual(texts[0].stdout, texts[1].stdout)
+
+    def test_a_run_goes_on_with_another_cut(self):
+        settings = ("pipeline.schedule=1f1b", "sync.method=allreduce", "train.eval_every=5")
+        cuts = {3: ("swarm.peers=3", "swarm.clusters=1"), 2: ("swarm.peers=2", "pipeline.stages=[[0, 2], [2, 8]]"),
+                1: ("swarm.peers=1",)}
+        self.assertEqual(self.run_swarm(*settings, *cuts[3], "train.steps=10").returncode, 0)
+        before = self.metrics()[-1]["eval_loss"]
+        losses = []
+        for stages, cut in cuts.items():
+            shutil.copytree(self.folder / "run", self.folder / f"run{stages}")
+            (self.folder / f"run{stages}/summary.json").unlink()
+            # Nothing is left to do but to look at it again; then it goes on.
+            result = self.run_swarm(*settings, *cut, "train.steps=10", arguments=["--resume"], out=f"run{stages}")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertAlmostEqual(self.summary(f"run{stages}")["eval_loss"], before, delta=2e-5 * before)
+            result = self.run_swarm(*settings, *cut, "train.steps=15", arguments=["--resume"], out=f"run{stages}")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            losses.append([line["loss"] for line in self.metrics(f"run{stages}")])
+        for other in losses[1:]:
+            for ours, theirs in zip(losses[0], other, strict=True):
+                self.assertAlmostEqual(ours, theirs, delta=1e-4 * ours)
+
+    def test_an_interrupted_pipeline_goes_on(self):
+        settings = ("swarm.peers=3", "swarm.clusters=[1, 2]", "sync.method=diloco", "sync.interval=5",
+                    "train.steps=100000", "peer.0.step_time=20ms")
+        swarm = self.start_swarm(*settings)
+        self.wait_for_step(7)
+        swarm.send_signal(signal.SIGINT)
+        code, _, err = self.finish(swarm)
+        self.assertEqual(code, 130, err)
+        step = len(self.metrics())
+        self.assertEqual(self.checkpoints(), [f"step-{step}"])
+        result = self.run_swarm(*settings[:4], f"train.steps={step + 5}", arguments=["--resume"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual([line["step"] for line in self.metrics()], list(range(1, step + 6)))
+
+    def test_a_lost_stage_ends_the_run_with_its_name(self):
+        for signal_number in (signal.SIGKILL, signal.SIGSTOP):
+            swarm = self.start_swarm("swarm.peers=3", "swarm.clusters=1", "train.steps=100000", "peer.0.step_time=20ms",
+                                     "train.checkpoint_every=5")
+            self.wait_for_step(7)
+            pids = self.children(swarm.pid)
+            os.kill(pids[1], signal_number)
+            code, _, err = self.finish(swarm)
+            self.assertEqual(code, 1, err)
+            self.assertIn("peer-1", err)
+            self.assert_nothing_is_left(pids, killed=pids[1:2])
+            result = self.run_swarm("swarm.peers=2", "train.steps=8", arguments=["--resume"])
+            # The last checkpoint is whole.
+            self.assertIn(result.returncode, (0, 2), result.stderr)
+            shutil.rmtree(self.folder / "run")
+
+    def test_a_model_that_fits_on_no_peer_trains(self):
+        """No peer may have more than 35% of what one process needs beside the program itself. The kernel sees to it."""
+        settings = ["model.layers=16", "model.width=320", "model.heads=5", "model.context=32", "train.batch=8",
+                    "train.micro_batches=8", "train.threads=1", "train.eval_batches=1", "train.steps=3"]
+        alone = self.run_program("train", "--out", "alone", settings=settings)
+        self.assertEqual(alone.returncode, 0, alone.stderr)
+        one = self.summary("alone")["peers"][0]
+        allowed = int(0.35 * (one["peak_memory_bytes"] - one["own_memory_bytes"]))
+
+        def memory_of(pid, field):
+            lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
+
+        def run(out, peers, *arguments, memory, limits=None):
+            coordinator = self.start("coordinate", "--listen", "127.0.0.1:0", "--out", out,
+                                     settings=[*settings, "swarm.peers=4", *arguments])
+            ticket = coordinator.stdout.readline().split()[2]
+            return coordinator, [self.join(ticket, f"peer-{i}", "--memory", memory, preexec_fn=limits)
+                                 for i in range(peers)]
+
+        # What a peer takes before it holds any layer, and so the most that it may ever take.
+        coordinator, idle = run("idle", 1, memory="100GiB")
+        self.wait_until(lambda: (self.folder / "idle/events.jsonl").exists() and
+                        any(event["event"] == "ready" for event in self.events("idle")), "ready")
+        limit, data_limit = (memory_of(idle[0].pid, field) + allowed for field in ("VmRSS:", "VmData:"))
+        for process in (coordinator, *idle):
+            process.kill()
+
+        def limits():
+            resource.setrlimit(resource.RLIMIT_DATA, (data_limit, data_limit))
+
+        for schedule in ("1f1b", "async"):
+            coordinator, peers = run("run", 4, f"pipeline.schedule={schedule}", "pipeline.weights=latest",
+                                     memory=f"{limit}B", limits=limits)
+            code, _, err = self.finish(coordinator)
+            self.assertEqual(code, 0, err)
+            summary = self.summary()
+            self.assertEqual(sorted(peer["stage"] for peer in summary["peers"]), [0, 1, 2, 3])
+            for peer, process in zip(summary["peers"], peers, strict=True):
+                self.assertEqual(self.finish(process)[0], 0)
+                self.assertLessEqual(peer["peak_memory_bytes"], limit, peer)
+            self.assertLess(self.metrics()[-1]["loss"], self.metrics()[0]["loss"])
+
+        # One of them alone could not have done it.
+        whole = self.start("train", "--out", "whole", settings=settings, preexec_fn=limits)
+        code, _, err = self.finish(whole)
+        self.assertEqual(code, 1, err)
+        self.assertIn("memory", err)
+
+    def test_a_trace_shows_what_every_peer_did(self):
+        result = self.run_swarm("swarm.peers=3", "swarm.clusters=[1, 2]", "train.steps=4", "sync.method=local-sgd",
+                                "sync.interval=2", "train.eval_batches=0", arguments=["--trace"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        events = json.loads((self.folder / "run/trace.json").read_text())["traceEvents"]
+        names = {event["args"]["name"]: event["pid"] for event in events if event["name"] == "process_name"}
+        self.assertEqual(names, {"peer-0": 0, "peer-1": 1, "peer-2": 2})
+        for peer, sends in enumerate((set(), {"send forward"}, {"send backward"})):
+            own = {event["name"] for event in events if event["pid"] == peer}
+            self.assertLessEqual({"forward", "backward", "update", "average"} | sends, own)
+            for what in ("forward", "backward"):
+                self.assertEqual([event["args"]["number"] for event in events
+                                  if event["pid"] == peer and event["name"] == what], list(range(16)))
+        self.assertEqual(self.run_swarm("swarm.peers=1", "train.steps=2", arguments=["--trace"], out="one").returncode, 0)
+        alone = json.loads((self.folder / "one/trace.json").read_text())["traceEvents"]
+        self.assertLessEqual({"forward and backward", "update", "checkpoint"}, {event["name"] for event in alone})
+
+    def test_a_plan_says_who_holds_what(self):
+        settings = self.swarm_settings("swarm.peers=5", "swarm.clusters=[2, 3]", "pipeline.schedule=async")
+        result = self.run_program("plan", "--show", "schedule", settings=settings)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for words in ("async", "peer-4", "peer-1, peer-4", "cluster 1", "stage 2"):
+            self.assertIn(words, result.stdout)
+        plan = json.loads(self.run_program("plan", "--json", "--show", "schedule", settings=settings).stdout)
+        self.assertEqual([len(cluster) for cluster in plan["clusters"]], [2, 3])
+        self.assertEqual((plan["segments"][0]["layers"][0], plan["segments"][-1]["layers"][1]), (0, 8))
+        forwards = [action["micro_batch"] for action in plan["schedule_actions"]
+                    if (action["cluster"], action["stage"], action["action"]) == (1, 2, "forward")]
+        self.assertEqual(forwards, list(range(8)))
+        self.assert_wrong_input(self.run_program("plan", "--show", "cards", settings=settings), "--show", "schedule")
+
+    def test_cuts_that_cannot_be_are_refused_in_one_sentence(self):
+        for settings, *said in (
+                (("swarm.peers=2", "pipeline.stages=[[0, 3], [3, 9]]"), "pipeline.stages", "8 layers"),
+                (("swarm.peers=2", "pipeline.stages=[[0, 3], [3, 7]]"), "pipeline.stages", "8"),
+                (("swarm.peers=2", "pipeline.stages=[[0, 3], [4, 8]]"), "pipeline.stages", "without gaps"),
+                (("swarm.peers=3", "pipeline.stages=[[0, 3], [3, 8]]"), "pipeline.stages", "swarm.clusters"),
+                (("swarm.peers=9", "swarm.clusters=1"), "9", "8 layers"),
+                (("swarm.peers=3", "swarm.clusters=[2, 2]"), "swarm.clusters", "4 peers"),
+                (("swarm.peers=2", "swarm.clusters=1", "train.micro_batches=4", "pipeline.update_frequency=3"),
+                 "update_frequency", "micro_batches")):
+            self.assert_wrong_input(self.run_swarm(*settings), *said)
+            self.assertFalse((self.folder / "run").exists())
+
+
+class PlanTest(SwarmProcessTest):
+    """What is known before a run, and what a run makes of it."""
+
+    PEERS_FILE = """
+        [[peer]]
+        name = "lab"
+        count = 3
+        speed = 2.0
+        memory = "4GiB"
+        network = "campus"
+        [[peer]]
+        name = "laptop"
+        speed = 0.5
+        network = "home-broadband"
+        uplink = "40mbit"
+        [[link]]
+        from = "lab"
+        to = "laptop"
+        bandwidth = "100mbit"
+        latency = "5ms"
+        """
+
+    def plan(self, *arguments, settings=(), peers=None):
+        if peers is not None:
+            (self.folder / "peers.toml").write_text(peers)
+            arguments = [*arguments, "--peers", "peers.toml"]
+        return self.run_program("plan", *arguments, settings=[*TINY, *settings])
+
+    def test_computers_that_are_not_there_are_planned_with(self):
+        result = self.plan("--plot", "plan.svg", peers=self.PEERS_FILE)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for words in ("4 peers", "lab-2", "laptop", "allreduce", "diloco", "gossip", "chosen", "times as fast"):
+            self.assertIn(words, result.stdout)
+        picture = (self.folder / "plan.svg").read_text()
+        self.assertTrue(picture.startswith("<svg") or picture.startswith("<?xml"))
+        self.assertIn("palsgd", picture)
+        plan = json.loads(self.plan("--json", peers=self.PEERS_FILE).stdout)
+        names = sorted(stage["peer"] for cluster in plan["clusters"] for stage in cluster)
+        self.assertEqual(names, ["lab-0", "lab-1", "lab-2", "laptop"])
+        self.assertEqual(len(plan["options"]), len({(o["method"], o["schedule"]) for o in plan["options"]}))
+        self.assertTrue(all("why_not" in option for option in plan["options"][1:]))
+        self.assertGreater(plan["predicted_step_seconds"], 0)
+
+    def test_what_is_fixed_is_not_planned(self):
+        plan = json.loads(self.plan("--json", peers=self.PEERS_FILE,
+                                    settings=["sync.method=diloco", "swarm.clusters=[1, 3]",
+                                              "pipeline.schedule=gpipe"]).stdout)
+        self.assertEqual([len(cluster) for cluster in plan["clusters"]], [1, 3])
+        self.assertEqual({option["method"] for option in plan["options"]}, {"diloco"})
+        self.assertEqual(plan["schedule"], "gpipe")
+
+    def test_slow_links_make_talking_less_worth_it(self):
+        slow = "[[peer]]\ncount = 4\nuplink = '100kbit'\ndownlink = '100kbit'\n"
+        fast = "[[peer]]\ncount = 4\nnetwork = 'datacenter'\n"
+        clusters = ["swarm.clusters=4", "model.width=128", "model.context=64", "train.batch=8"]
+        self.assertIn(json.loads(self.plan("--json", peers=slow, settings=clusters).stdout)["method"],
+                      ("local-sgd", "diloco", "palsgd"))
+        self.assertEqual(json.loads(self.plan("--json", peers=fast, settings=clusters).stdout)["method"], "allreduce")
+
+    def test_swarms_that_cannot_be_are_refused_in_one_sentence(self):
+        for text, *said in (
+                ("", "peers.toml", "no peer"),
+                ("[[peer]]\nspeed = -1\n", "peers.toml:2", "speed"),
+                ("[[peer]]\nspeed = 1e300\n", "speed"),
+                ("[[peer]]\nnetwork = 'lann'\n", "network", "lan"),
+                ("[[peer]]\nname = 'a'\n[[link]]\nfrom = 'a'\nto = 'b'\nbandwidth = '1mbit'\n", "no such peer"),
+                ("[[peer]]\nname = 'a'\n[[peer]]\nname = 'b'\n[[link]]\nfrom = 'a'\nto = 'b'\n"
+                 "bandwidth = '0bit'\n", "from a to b"),
+                ("[[peer]]\nname = 'a'\nmemory = '1kB'\n[[peer]]\nmemory = '1kB'\n", "does not fit", "would"),
+                ("[[peer]]\nspeeed = 1\n", "peers.toml:2", "speeed")):
+            self.assert_wrong_input(self.plan(peers=text), *said)
+        self.assert_wrong_input(self.plan("--peers", "nowhere.toml"), "nowhere.toml")
+
+    def test_a_run_decides_for_itself_and_says_what_it_expects(self):
+        process = self.start("train", "--out", "run", "--json",
+                             settings=[*TINY, "swarm.peers=2", "train.steps=30", "network.bandwidth=2mbit",
+                                       "peer.0.step_time=20ms", "peer.1.step_time=20ms", "sync.interval=10",
+                                       "sync.warmup_steps=2"])
+        code, out, err = self.finish(process)
+        self.assertEqual(code, 0, err)
+        summary = json.loads(out.splitlines()[-1])
+        self.assertGreater(summary["predicted_step_seconds"], 0)
+        self.assertGreater(summary["measured_step_seconds"], 0)
+        decided = (self.folder / "run/run.toml").read_text()
+        self.assertNotIn('method = "auto"', decided)
+        self.assertIn("expected to take", err)
+        planned = [event for event in self.events() if event["event"] == "planned"]
+        self.assertEqual(len(planned), 1)
+        # Peers and links as they were measured can be planned with while it runs, and afterwards.
+        again = self.run_program("plan", "run/run.toml", "--peers", "run/peers.toml", "--json")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        clusters = json.loads(again.stdout)["clusters"]
+        self.assertEqual(sorted(stage["peer"] for cluster in clusters for stage in cluster), ["peer-0", "peer-1"])
+        # What was measured is kept for the next run.
+        self.assertEqual(len(list(self.cache.glob("rookery/profiles/*.json"))), 1)
+
+
+class SimulateTest(SwarmProcessTest):
+    """Swarms that are not there."""
+
+    SCENARIO = """
+        name = "what-if"
+        [model]
+        layers = 2
+        width = 32
+        heads = 2
+        context = 32
+        [train]
+        steps = 12
+        batch = 4
+        micro_batches = 2
+        threads = 1
+        [simulate]
+        step_time = "1s"
+        [[peer]]
+        name = "desk"
+        count = 2
+        network = "home-broadband"
+        [[peer]]
+        name = "lap"
+        count = 2
+        speed = 0.5
+        jitter = 0.2
+        network = "home-broadband"
+        """
+
+    def simulate(self, *arguments, scenario=SCENARIO, settings=()):
+        (self.folder / "scenario.toml").write_text(scenario)
+        return self.run_program("simulate", "scenario.toml", *arguments, settings=settings)
+
+    def test_a_scenario_becomes_a_run(self):
+        result = self.simulate("--out", "run")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for words in ("4 peers", "12 steps", "samples/s", "utilisation", "rounds", "predicted"):
+            self.assertIn(words, result.stdout)
+        self.assertEqual([line["step"] for line in self.metrics()], list(range(1, 13)))
+        self.assertEqual(json.loads((self.folder / "run/summary.json").read_text())["steps"], 12)
+        self.assertEqual([event["event"] for event in self.events()], ["planned", "began"])
+        # What was planned and measured is kept, so it can be repeated, to the byte.
+        again = self.run_program("simulate", "run/scenario.toml", "--out", "again", "--json")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertGreater(json.loads(again.stdout.splitlines()[-1])["virtual_seconds"], 5)
+        for name in ("metrics.jsonl", "events.jsonl", "summary.json"):
+            self.assertEqual((self.folder / "run" / name).read_bytes(), (self.folder / "again" / name).read_bytes())
+        other = self.run_program("simulate", "run/scenario.toml", "--out", "other", "--seed", "7")
+        self.assertEqual(other.returncode, 0, other.stderr)
+        self.assertNotEqual((self.folder / "run/metrics.jsonl").read_bytes(),
+                            (self.folder / "other/metrics.jsonl").read_bytes())
+
+    def test_arithmetic_can_be_done(self):
+        result = self.simulate("--json", settings=["simulate.compute=real", "train.eval_batches=2"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        summary = json.loads(result.stdout.splitlines()[-1])
+        self.assertGreater(summary["eval_loss"], 1)
+        self.assertLess(summary["eval_loss"], 6)
+
+    def test_scenarios_that_cannot_be_are_refused_in_one_sentence(self):
+        for scenario, *said in (
+                ("", "no peer"),
+                ("[[peer]]\ncount = 0\n", "scenario.toml:2", "count"),
+                ("[[peer]]\nspeed = -3\n", "speed"),
+                ("[[peer]]\n[simulate]\ntime = 'soon'\n", "simulate.time", "duration"),
+                ("[[peer]]\ncount = 2\nmemory = '1kB'\n", "does not fit", "would"),
+                ("[[peer]]\nname = 'a'\n[[peer]]\nname = 'b'\n[[link]]\nfrom = 'a'\nto = 'b'\nbandwidth = '0bit'\n",
+                 "nothing gets from a to b")):
+            self.assert_wrong_input(self.simulate(scenario=scenario), *said)
+        self.assert_wrong_input(self.run_program("simulate", "nowhere.toml"), "nowhere.toml")
+        self.assertFalse((self.folder / "runs").exists())
 
 
 class BadInputTest(ProcessTest):

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <fstream>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -11,6 +12,8 @@
 #include <system_error>
 #include <unistd.h>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
 
@@ -117,5 +120,15 @@ std::optional<int> Subprocess::wait(std::chrono::milliseconds patience) {
 }
 
 bool Subprocess::has_ended() { return pid_ < 0 || wait(std::chrono::milliseconds(0)).has_value(); }
+
+bool is_running(pid_t pid) {
+  if (pid <= 0 || (::kill(pid, 0) != 0 && errno == ESRCH)) return false;
+  std::ifstream stat(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  if (!std::getline(stat, line)) return true;     // it runs, and is not ours to look at
+  const std::size_t name_ends = line.rfind(')');  // a name can have parentheses itself
+  const std::size_t state = name_ends + 2;
+  return name_ends == std::string::npos || state >= line.size() || (line[state] != 'Z' && line[state] != 'X');
+}
 
 }  // namespace rookery

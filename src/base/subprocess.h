@@ -53,4 +53,7 @@ class Subprocess {
   std::optional<ControlSocket> control_;
 };
 
+// Whether there is such a process, and it has not ended: one whose parent has not asked how it ended does not count.
+bool is_running(pid_t pid);
+
 }  // namespace rookery

@@ -49,5 +49,22 @@ TEST(SubprocessTest, GoesWithTheObjectEvenWhenFrozen) {
   EXPECT_EQ(::kill(pid, 0), -1);
 }
 
+TEST(SubprocessTest, AProcessThatHasEndedDoesNotRunEvenBeforeItsParentHasAsked) {
+  EXPECT_TRUE(is_running(::getpid()));
+  EXPECT_FALSE(is_running(0));
+  Subprocess child([](ControlSocket& control) {
+    control.receive(10s);
+    return 0;
+  });
+  EXPECT_TRUE(is_running(child.pid()));
+  child.control().send("end");
+  EXPECT_THROW(child.control().receive(10s), Error);  // its end is closed, so it is about to go
+  const auto deadline = std::chrono::steady_clock::now() + 10s;
+  while (is_running(child.pid()) && std::chrono::steady_clock::now() < deadline) ::usleep(1000);
+  EXPECT_FALSE(is_running(child.pid()));
+  EXPECT_EQ(::kill(child.pid(), 0), 0);  // nobody has asked yet how it ended
+  EXPECT_EQ(child.wait(10s), 0);
+}
+
 }  // namespace
 }  // namespace rookery

@@ -21,6 +21,8 @@ void add_train(CLI::App& app, const Choose& choose);
 void add_coordinate(CLI::App& app, const Choose& choose);
 void add_join(CLI::App& app, const Choose& choose);
 void add_config(CLI::App& app, const Choose& choose);
+void add_plan(CLI::App& app, const Choose& choose);
+void add_simulate(CLI::App& app, const Choose& choose);
 void add_inspect(CLI::App& app, const Choose& choose);
 void add_export(CLI::App& app, const Choose& choose);
 void add_generate(CLI::App& app, const Choose& choose);

@@ -15,9 +15,10 @@ struct ExportOptions {
 };
 
 int export_model(const ExportOptions& options) {
-  const TrainedModel trained = load_trained_model(options.run);
+  const Trained trained = find_trained(options.run);
+  const TrainedModel whole(trained);
   std::vector<NamedTensor> tensors;
-  for (const Parameter& entry : trained.store->entries()) tensors.push_back({entry.spec().name, entry.tensor()});
+  for (const Parameter& entry : whole.store->entries()) tensors.push_back({entry.spec().name, entry.tensor()});
   const std::filesystem::path file = options.file, temporary = options.file + ".tmp";
   try {
     write_safetensors(temporary, tensors,

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/trained_model.h"
 #include "train/learner.h"
+#include "train/piped_model.h"
 #include "train/run_directory.h"
 
 namespace rookery::cli {
@@ -22,8 +23,20 @@ struct GenerateOptions {
   bool json = false;
 };
 
+// The model in this process; or, if it was trained in parts, in as many processes. Those are forked, which has to be
+// before anything is computed.
+train::Predict opened(const Trained& trained) {
+  if (trained.checkpoint.shards.size() > 1) {
+    const auto piped = std::make_shared<train::PipedModel>(trained.settings, trained.checkpoint);
+    return [piped](const Tensors& tokens) { return piped->predict(tokens); };
+  }
+  train::use_threads(trained.settings.train.threads);
+  const auto whole = std::make_shared<TrainedModel>(trained);
+  return [whole](const Tensors& tokens) { return whole->model->predict(tokens); };
+}
+
 int generate(const GenerateOptions& options) {
-  const TrainedModel trained = load_trained_model(options.run);
+  const Trained trained = find_trained(options.run);
   if (model::find_kind(trained.settings.model.kind).problem != Problem::kLanguageModel) {
     throw InputError("{}: is a run of '{}', which is no language model; generate needs one such as gpt", options.run,
                      trained.settings.model.kind);
@@ -34,7 +47,6 @@ int generate(const GenerateOptions& options) {
         "can be read",
         options.run, train::open_run(options.run).settings().string());
   }
-  train::use_threads(trained.settings.train.threads);
   const auto tokenizer = data::open_tokenizer(trained.settings.data.tokenizer);
   const std::vector<data::Token> prompt = tokenizer->encode(options.prompt);
   if (prompt.empty()) throw InputError("--prompt is empty; give the text at least one character to start from");
@@ -42,6 +54,7 @@ int generate(const GenerateOptions& options) {
     throw InputError("{}: its model knows {} tokens, too few for data.tokenizer = \"{}\"", options.run,
                      trained.settings.model.vocabulary, trained.settings.data.tokenizer);
   }
+  const train::Predict predict = opened(trained);
 
   std::vector<data::Token> tokens = prompt;
   std::string shown;
@@ -59,8 +72,7 @@ int generate(const GenerateOptions& options) {
     fmt::print("{}", shown);
   }
   const std::int64_t vocabulary = std::min(tokenizer->vocabulary(), trained.settings.model.vocabulary);
-  train::generate(*trained.model, trained.settings.model.context, vocabulary, *tokenizer, prompt, options.sampling,
-                  emit);
+  train::generate(predict, trained.settings.model.context, vocabulary, *tokenizer, prompt, options.sampling, emit);
   if (options.json) {
     print_json({{"prompt", options.prompt},
                 {"text", tokenizer->decode(tokens)},

@@ -81,22 +81,27 @@ int inspect_model(const InspectOptions& options) {
   return 0;
 }
 
-int inspect_file(const InspectOptions& options) {
-  const SafetensorsFile file(options.target);
+// One file, or the shards of a model.
+int inspect_files(const InspectOptions& options, const std::vector<std::filesystem::path>& files) {
   ordered_json tensors = ordered_json::array();
+  std::map<std::string, std::string> metadata;
   std::vector<std::vector<std::string>> rows = {{"tensor", "type", "shape", "size"}};
-  for (const SafetensorsFile::Entry& entry : file.entries()) {
-    const std::string type = c10::toString(entry.type);
-    const auto bytes = static_cast<Bytes>(entry.end - entry.begin);
-    tensors.push_back({{"name", entry.name}, {"type", type}, {"shape", entry.shape}, {"bytes", bytes}});
-    rows.push_back({entry.name, type, fmt::format("{}", fmt::join(entry.shape, "×")), format_bytes(bytes)});
+  for (const std::filesystem::path& path : files) {
+    const SafetensorsFile file(path);
+    metadata = file.metadata();
+    for (const SafetensorsFile::Entry& entry : file.entries()) {
+      const std::string type = c10::toString(entry.type);
+      const auto bytes = static_cast<Bytes>(entry.end - entry.begin);
+      tensors.push_back({{"name", entry.name}, {"type", type}, {"shape", entry.shape}, {"bytes", bytes}});
+      rows.push_back({entry.name, type, fmt::format("{}", fmt::join(entry.shape, "×")), format_bytes(bytes)});
+    }
   }
   if (options.json) {
-    print_json({{"file", options.target}, {"metadata", file.metadata()}, {"tensors", tensors}});
+    print_json({{"file", options.target}, {"metadata", metadata}, {"tensors", tensors}});
     return 0;
   }
   print_table(rows);
-  for (const auto& [key, value] : file.metadata()) fmt::print("{} = {}\n", key, value);
+  for (const auto& [key, value] : metadata) fmt::print("{} = {}\n", key, value);
   return 0;
 }
 
@@ -112,7 +117,8 @@ int inspect_run(const InspectOptions& options) {
     const train::CheckpointInfo info = train::read_checkpoint_info(*newest);
     object["checkpoint"] = {{"path", newest->string()},         {"step", info.position.step},
                             {"samples", info.position.samples}, {"tokens", info.position.tokens},
-                            {"seconds", info.position.seconds}, {"loss", info.position.loss}};
+                            {"seconds", info.position.seconds}, {"loss", info.position.loss},
+                            {"shards", info.shards.size()}};
   }
   if (std::filesystem::exists(run.summary())) {
     const auto summary = ordered_json::parse(read_file(run.summary()), nullptr, false);
@@ -140,13 +146,10 @@ int inspect_run(const InspectOptions& options) {
 int inspect(const InspectOptions& options) {
   if (!options.model.empty()) return inspect_model(options);
   if (options.target.empty()) throw InputError("inspect needs a run, a safetensors file, or --model NAME");
-  if (!std::filesystem::is_directory(options.target)) return inspect_file(options);
-  const std::filesystem::path model = train::model_file(options.target);
-  if (!std::filesystem::exists(model)) return inspect_run(options);
+  if (!std::filesystem::is_directory(options.target)) return inspect_files(options, {options.target});
+  if (!train::is_checkpoint(options.target)) return inspect_run(options);
   train::verify_checkpoint(options.target);
-  InspectOptions checkpoint = options;
-  checkpoint.target = model.string();
-  return inspect_file(checkpoint);
+  return inspect_files(options, train::model_files(train::read_checkpoint_info(options.target)));
 }
 
 }  // namespace

@@ -24,6 +24,10 @@ std::string loss_line(std::string_view name, double loss, std::optional<double> 
   return line + "\n";
 }
 
+std::string text_of(double seconds) {
+  return format_duration(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds)));
+}
+
 void say_in_words(const Shown& run, const train::RunOutcome& outcome) {
   const observe::Summary& s = outcome.summary;
   const bool classes = run.data.info().problem == Problem::kClassification;
@@ -45,9 +49,14 @@ void say_in_words(const Shown& run, const train::RunOutcome& outcome) {
     fmt::print("{:<12} {} peers sent {} in {} rounds, and waited for each other {:.1f}% of the time\n", "together",
                s.peers.size(), format_bytes(*s.bytes_sent), *s.rounds, 100 * s.exposed_communication_share.value_or(0));
   }
+  if (s.predicted_step_seconds && s.measured_step_seconds) {
+    fmt::print("{:<12} {} a step, predicted {} ({:+.0f}%)\n", "took", text_of(*s.measured_step_seconds),
+               text_of(*s.predicted_step_seconds), 100 * (*s.predicted_step_seconds / *s.measured_step_seconds - 1));
+  }
   if (s.consensus_distance && run.settings.sync.method != "none") {
-    fmt::print("{:<12} {:.3g} between a copy and the average of all, before they were made one\n", "distance",
-               *s.consensus_distance);
+    const bool differ = !s.identical_copies.value_or(true);
+    fmt::print("{:<12} {:.3g} between a copy and the average of all, before they were made one{}\n", "distance",
+               *s.consensus_distance, differ ? "; they still differ, which should not be" : "");
   }
   for (const observe::PeerSummary& peer : s.peers) {
     if (peer.eval_loss) fmt::print("{}", loss_line(peer.name, *peer.eval_loss, {}, classes));
@@ -56,6 +65,20 @@ void say_in_words(const Shown& run, const train::RunOutcome& outcome) {
   if (run.data.info().problem == Problem::kLanguageModel && run.data.tokenizer() != nullptr) {
     fmt::print("{:<12} rookery generate {} --prompt \"Once\"\n", "try", run.out);
   }
+}
+
+std::string what_peers_hold(const config::Settings& s) {
+  const auto& clusters = s.swarm.clusters;
+  if (clusters && clusters->count < s.swarm.peers) {
+    return fmt::format("{} peers in {} cluster{}", s.swarm.peers, clusters->count, clusters->count > 1 ? "s" : "");
+  }
+  if (s.pipeline.stages && s.pipeline.stages->size() > 1) {
+    return fmt::format("{} peers in clusters of {}", s.swarm.peers, s.pipeline.stages->size());
+  }
+  const auto has_limit = [](const config::Peer& peer) { return peer.memory.has_value(); };
+  if (std::ranges::any_of(s.peers, has_limit)) return fmt::format("{} peers, with copies that fit", s.swarm.peers);
+  if (clusters) return fmt::format("{} peers, each with a copy of the model", s.swarm.peers);
+  return fmt::format("{} peers; who holds what is planned when all are there", s.swarm.peers);
 }
 
 }  // namespace
@@ -77,7 +100,8 @@ void say_what_starts(const Shown& run) {
              format_count(static_cast<double>(run.model.parameter_count())), run.data.info().description);
   if (run.moved_aside) fmt::print(stderr, "an earlier run was moved to {}\n", run.moved_aside->string());
   if (s.swarm.peers > 1) {
-    fmt::print(stderr, "{} peers, each with a copy of the model, kept one by {}\n", s.swarm.peers, s.sync.method);
+    const std::string kept = s.sync.method == "auto" ? "" : fmt::format(", kept one by {}", s.sync.method);
+    fmt::print(stderr, "{}{}\n", what_peers_hold(s), kept);
   }
   fmt::print(stderr, "{} {} to step {}, results in {}\n",
              run.first_step > 0 ? "resuming at step" : "training from step", run.first_step, s.train.steps, run.out);

@@ -15,7 +15,7 @@ constexpr std::chrono::seconds kFarewell(10);  // for peers to end when the run 
 struct TrainOptions {
   SettingsOptions settings;
   std::string out;
-  bool resume = false;
+  bool resume = false, trace = false;
   bool json = false;
 };
 
@@ -32,6 +32,7 @@ config::Settings load_settings(TrainOptions& options) {
 int train_alone(const TrainOptions& options, const config::Settings& settings, const train::RunDirectory& directory) {
   train::use_threads(settings.train.threads);
   train::Run run(settings, directory, options.resume);
+  if (options.trace) run.write_trace();
   const std::atomic<bool>& stop = stop_on_interrupt();
   log_to(directory.log());
   const Shown shown{run.settings(), run.dataset(), run.model(), run.position().step, run.moved_aside(), options.out};
@@ -48,10 +49,12 @@ int train_together(const TrainOptions& options, const config::Settings& settings
   log_to(directory.log());
   const Shown shown = shown_of(run, options.out, "rookery train");
   run.add_sink(progress_for(shown));
+  run.tell_plan_to([](const std::string& sentence) { fmt::print(stderr, "{}\n", sentence); });
   say_what_starts(shown);
-  peers.join(run.ticket(), run.blueprint().settings, directory);
+  peers.join(run.ticket(), run.blueprint().settings, directory, options.trace);
   const train::RunOutcome outcome = run.train(stop, [&] { peers.check(); });
   peers.wait(kFarewell);
+  if (options.trace) peers.join_traces(directory);
   return say_how_it_ended(shown, outcome, options.json);
 }
 
@@ -71,6 +74,8 @@ void add_train(CLI::App& app, const Choose& choose) {
   options->settings.add_to(*command);
   command->add_option("--out", options->out, "directory of the run (default: runs/NAME)")->type_name("DIR");
   command->add_flag("--resume", options->resume, "continue from the newest checkpoint");
+  command->add_flag("--trace", options->trace,
+                    "write trace.json: what each peer did and when, for chrome://tracing or ui.perfetto.dev");
   command->add_flag("--json", options->json, "print the summary as JSON");
   command->callback([options, choose] { choose([options] { return train(*options); }); });
 }

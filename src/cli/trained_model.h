@@ -10,15 +10,21 @@
 
 namespace rookery::cli {
 
-// The model of a run as its newest checkpoint has it. Needs the run's directory alone, not its data.
-struct TrainedModel {
+// A run's newest checkpoint. Needs the run's directory alone, not its data.
+struct Trained {
   config::Settings settings;
   train::CheckpointInfo checkpoint;
-  std::unique_ptr<model::Model> model;
-  std::unique_ptr<ParameterStore> store;
 };
 
 // Throws InputError if there is no run, no checkpoint, or it is damaged.
-TrainedModel load_trained_model(const std::filesystem::path& run);
+Trained find_trained(const std::filesystem::path& run);
+
+// The model as the checkpoint has it, whole.
+struct TrainedModel {
+  explicit TrainedModel(const Trained& trained);
+
+  std::unique_ptr<model::Model> model;
+  std::unique_ptr<ParameterStore> store;
+};
 
 }  // namespace rookery::cli

@@ -24,12 +24,18 @@ class Cut {
 
   std::span<float> of(std::span<float> all, std::size_t piece, std::size_t chunk) const {
     if (all.empty()) return {};
-    const std::size_t begin = values_ * piece / peers_, end = values_ * (piece + 1) / peers_;
+    const std::size_t begin = begin_of(piece), end = begin_of(piece + 1);
     const std::size_t from = std::min(begin + chunk * chunk_, end), to = std::min(from + chunk_, end);
     return all.subspan(from, to - from);
   }
 
+  std::span<float> of(std::span<float> all, std::size_t piece) const {
+    return all.empty() ? all : all.subspan(begin_of(piece), begin_of(piece + 1) - begin_of(piece));
+  }
+
  private:
+  std::size_t begin_of(std::size_t piece) const { return values_ * piece / peers_; }
+
   std::size_t values_, peers_, chunk_;
 };
 
@@ -81,29 +87,33 @@ struct Slot {
 
 }  // namespace
 
-// One run: a task for what this peer begins, and one for each step that it receives.
+// One run of some steps: a task for what this peer begins, and one for each step that it receives.
 class RingAllReduce::Round {
  public:
-  Round(RingAllReduce& ring, Contribution contribution)
+  Round(RingAllReduce& ring, Contribution contribution, Half half)
       : all_(ring),
         contribution_(contribution),
         codec_(ring.options_.codec),
         peers_(ring.ring_.size),
+        first_(half == Half::kAllGather ? peers_ - 1 : 0),
+        end_(half == Half::kReduceScatter ? peers_ - 1 : 2 * (peers_ - 1)),
         cut_(contribution.values.size(), peers_, chunk_values(ring.options_)),
         watch_(ring.clock_, ring.options_.stall) {
     // They outlive the tasks, so that a failure is told with its reason before an operation is given up.
-    for (std::size_t i = 0; i < 2 * peers_ - 1; ++i) slots_.emplace_back(std::min(kWindow, cut_.chunks()));
+    for (std::size_t i = 0; i < end_ - first_ + 1; ++i) slots_.emplace_back(std::min(kWindow, cut_.chunks()));
   }
 
   Task<> run() {
-    if (codec_ != Codec::kNone) {
+    if (codec_ != Codec::kNone && reduces(first_)) {
       scale(contribution_.weight, contribution_.values);
       if (!contribution_.lost.empty()) add(contribution_.lost, contribution_.values);
       contribution_.weight = 1;
+      // Nothing is lost of a piece that is not encoded.
+      if (reduces(last_step())) std::ranges::fill(cut_.of(contribution_.lost, all_.finished_piece()), 0.0f);
     }
     TaskGroup group(all_.clock_.executor());
     group.spawn(guarded(begin()));
-    for (std::size_t step = 0; step < last_step() + 1; ++step) group.spawn(guarded(pass_on(step)));
+    for (std::size_t step = first_; step < end_; ++step) group.spawn(guarded(pass_on(step)));
     auto joined = group.join();
     co_await std::move(joined);
   }
@@ -114,8 +124,9 @@ class RingAllReduce::Round {
            values_per_grain(o.codec);
   }
 
-  std::size_t last_step() const { return 2 * (peers_ - 1) - 1; }
+  std::size_t last_step() const { return end_ - 1; }
   bool reduces(std::size_t step) const { return step < peers_ - 1; }
+  std::vector<Slot>& slots_of(std::size_t step) { return slots_[step - first_]; }
 
   // The piece that arrives in a step.
   std::size_t piece(std::size_t step) const { return (all_.ring_.rank + 2 * peers_ - 1 - step) % peers_; }
@@ -142,16 +153,16 @@ class RingAllReduce::Round {
     throw LinkError(*failure);
   }
 
-  // Sends this peer's own piece on its way.
+  // Sends what no other peer sends first: an unfinished piece, or this peer's own.
   Task<> begin() {
-    const std::size_t piece = all_.ring_.rank;
+    const bool finished = !reduces(first_);
+    const std::size_t piece = finished ? all_.finished_piece() : all_.ring_.rank;
     auto& slots = slots_.back();
     for (std::size_t chunk = 0; chunk < cut_.chunks(); ++chunk) {
       Slot& slot = slots[chunk % slots.size()];
-      if (chunk >= slots.size()) co_await slot.send.finish();
-      check_cancelled();
-      scale(contribution_.weight, values(piece, chunk));
-      send(0, slot, piece, chunk, false);
+      if (chunk >= slots.size()) co_await finish_send(slot);
+      if (!finished) scale(contribution_.weight, values(piece, chunk));
+      send(first_, slot, piece, chunk, finished);
     }
     co_await finish_sends(slots);
   }
@@ -160,26 +171,33 @@ class RingAllReduce::Round {
   // a window ahead; by then the slot's last send has had half a window of time to end.
   Task<> pass_on(std::size_t step) {
     const std::size_t chunks = cut_.chunks(), ahead = kWindow / 2;
-    auto& slots = slots_[step];
+    auto& slots = slots_of(step);
     for (std::size_t chunk = 0; chunk < std::min(chunks, kWindow); ++chunk) post_receive(step, slots[chunk], chunk);
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
       Slot& slot = slots[chunk % slots.size()];
       co_await slot.receive.finish();
       check_cancelled();
-      moved(step);
+      received(step, chunk);
       take(step, slot, chunk);
       const std::size_t next = chunk + ahead;
       if (next < kWindow || next >= chunks) continue;
       Slot& reused = slots[next % slots.size()];
-      if (step < last_step()) co_await reused.send.finish();
-      check_cancelled();
+      if (step < last_step()) co_await finish_send(reused);
       post_receive(step, reused, next);
     }
     if (step < last_step()) co_await finish_sends(slots);
   }
 
+  // A peer may have received everything long before what it sends has left: that moves, too.
+  Task<> finish_send(Slot& slot) {
+    co_await slot.send.finish();
+    check_cancelled();
+    moved();
+  }
+
+  // The oldest first.
   Task<> finish_sends(std::vector<Slot>& slots) {
-    for (Slot& slot : slots) co_await slot.send.finish();
+    for (std::size_t i = 0; i < slots.size(); ++i) co_await finish_send(slots[(cut_.chunks() + i) % slots.size()]);
   }
 
   // An operation may have ended well just before the round was cancelled, and its memory may be gone.
@@ -231,13 +249,23 @@ class RingAllReduce::Round {
     out(step).post(slot.send);
   }
 
-  // The first chunk of the last reducing step has passed through every peer: from then on nobody may be late.
-  void moved(std::size_t step) {
-    all_here_ |= step + 2 >= peers_;
+  // The first chunk of the last reducing step has passed through every peer: from then on nobody may be late. Where
+  // nothing is reduced, everybody is there when there is something from each.
+  void received(std::size_t step, std::size_t chunk) {
+    if (chunk == 0) ++steps_begun_;
+    if (chunk + 1 == cut_.chunks()) ++steps_ended_;
+    all_here_ |= reduces(first_) ? step + 2 >= peers_ : steps_begun_ == end_ - first_;
+    moved();
+  }
+
+  void moved() {
     if (!all_here_) return;
     watch_.moved([this] {
-      const std::string why = fmt::format("sent nothing for {}", format_duration(all_.options_.stall));
-      all_.cancel(LinkError(net::Failure::kLate, all_.ring_.previous->peer(), why));
+      const bool has_all = steps_ended_ == end_ - first_;
+      const net::Link& culprit = has_all ? *all_.ring_.next : *all_.ring_.previous;
+      const std::string limit = format_duration(all_.options_.stall);
+      all_.cancel(LinkError(net::Failure::kLate, culprit.peer(),
+                            fmt::format("{} nothing for {}", has_all ? "took" : "sent", limit)));
     });
   }
 
@@ -245,8 +273,10 @@ class RingAllReduce::Round {
   Contribution contribution_;
   Codec codec_;
   std::size_t peers_;
+  std::size_t first_, end_;  // steps
   Cut cut_;
-  std::deque<std::vector<Slot>> slots_;  // of each step, and of begin()
+  std::deque<std::vector<Slot>> slots_;            // of each step, and of begin()
+  std::size_t steps_begun_ = 0, steps_ended_ = 0;  // that have received something, and everything
   bool all_here_ = false;
   internal::StallWatch watch_;
 };
@@ -264,7 +294,17 @@ RingAllReduce::RingAllReduce(Clock& clock, Ring ring, net::ChannelId first, AllR
 
 RingAllReduce::~RingAllReduce() = default;
 
-Task<> RingAllReduce::run(Contribution contribution) {
+Task<> RingAllReduce::run(Contribution contribution) { return run(contribution, Half::kBoth); }
+
+Task<> RingAllReduce::reduce_scatter(Contribution contribution) { return run(contribution, Half::kReduceScatter); }
+
+Task<> RingAllReduce::all_gather(std::span<float> values) { return run({.values = values}, Half::kAllGather); }
+
+std::span<float> RingAllReduce::own_piece(std::span<float> values) const {
+  return Cut(values.size(), ring_.size, 1).of(values, finished_piece());
+}
+
+Task<> RingAllReduce::run(Contribution contribution, Half half) {
   const std::span<float> lost = contribution.lost;
   ROOKERY_CHECK(lost.empty() || lost.size() == contribution.values.size());
   if (ring_.size == 1) {
@@ -274,7 +314,7 @@ Task<> RingAllReduce::run(Contribution contribution) {
     co_return;
   }
   if (cancelled_) throw LinkError(*cancelled_);
-  Round round(*this, contribution);
+  Round round(*this, contribution, half);
   auto running = round.run();
   co_await std::move(running);
 }

@@ -52,11 +52,24 @@ class RingAllReduce {
   // and `lost` are then unspecified, and the object is of no more use.
   Task<> run(Contribution contribution);
 
+  // The two halves of run(), between which peers may change their own pieces: after the first, a peer's own piece has
+  // the sum, and the rest of its values are unspecified; after the second, everybody has the own pieces of all. What a
+  // codec takes away from own pieces in the second is not kept.
+  Task<> reduce_scatter(Contribution contribution);
+  Task<> all_gather(std::span<float> values);
+
+  // The part of the values that is this peer's own.
+  std::span<float> own_piece(std::span<float> values) const;
+
   // Ends a round that is running, on all peers, and all later ones. Its memory is not touched from then on.
   void cancel(const net::LinkError& reason);
 
  private:
   class Round;
+  enum class Half { kBoth, kReduceScatter, kAllGather };
+
+  Task<> run(Contribution contribution, Half half);
+  std::size_t finished_piece() const { return (ring_.rank + 1) % ring_.size; }
 
   Clock& clock_;
   Ring ring_;

@@ -54,6 +54,40 @@ TEST_P(RingAllReduceTest, LeavesTheSameWeightedSumOnEveryPeer) {
   for (const auto& buffer : buffers) EXPECT_EQ(buffer, buffers[0]);
 }
 
+// Own pieces are disjoint and make up all values; what is done to them in between reaches everybody.
+TEST_P(RingAllReduceTest, HalvesCanBeTakenOneByOne) {
+  const auto [peers, length, codec] = GetParam();
+  const auto before = random_values(peers, length, peers * 1000 + length + 1);
+  auto buffers = before;
+  std::vector<std::size_t> owners(length);
+  VirtualRing ring(peers, {.line = kSlow});
+  const auto outcomes = ring.run(
+      [&, codec = codec](std::size_t rank) -> Task<> {
+        RingAllReduce reduce(ring.world().clock(), ring.ring(rank), kFirst, {.codec = codec, .chunk_bytes = 4096});
+        std::span<float> values = buffers[rank];
+        auto reducing = reduce.reduce_scatter({.values = values, .weight = 0.5f});
+        co_await std::move(reducing);
+        const std::span<float> own = reduce.own_piece(values);
+        for (float& value : own) {
+          value *= 2;
+          ++owners[static_cast<std::size_t>(&value - values.data())];
+        }
+        auto gathering = reduce.all_gather(values);
+        co_await std::move(gathering);
+      },
+      Time(10min));
+
+  for (const auto& outcome : outcomes) EXPECT_FALSE(outcome) << outcome->what();
+  const double tolerance = codec == Codec::kNone ? 1e-6 : codec == Codec::kBf16 ? 1e-2 : 2.4e-2;
+  for (std::size_t i = 0; i < length; ++i) {
+    double sum = 0;
+    for (std::size_t rank = 0; rank < peers; ++rank) sum += double{before[rank][i]};
+    ASSERT_NEAR(buffers[0][i], sum, tolerance * static_cast<double>(peers * peers)) << i;
+    ASSERT_EQ(owners[i], 1u) << i;
+  }
+  for (const auto& buffer : buffers) EXPECT_EQ(buffer, buffers[0]);
+}
+
 // Lengths below, at and above the number of peers; of less than a chunk, a whole one, and several windows.
 INSTANTIATE_TEST_SUITE_P(Sizes, RingAllReduceTest,
                          ::testing::Combine(::testing::Values<std::size_t>(1, 2, 3, 5, 8),

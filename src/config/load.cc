@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/suggest.h"
+#include "config/description.h"
 #include "config/internal/document.h"
 #include "config/internal/keys.h"
 
@@ -15,6 +17,7 @@ namespace {
 using internal::Value;
 
 constexpr Bytes kLargestFile = Bytes{1} << 20;
+constexpr Bytes kLargestSwarm = Bytes{64} << 20;  // with a table for every link
 constexpr std::size_t kMostPeers = 100'000;
 
 // The full names of all keys.
@@ -117,7 +120,8 @@ class Reader {
   std::vector<std::string> known_;
 };
 
-void read_document(Settings& settings, const Value::Table& table) {
+template <typename T>
+void read_document(T& settings, const Value::Table& table) {
   Reader reader(table, "");
   internal::keys_of(settings, reader);
   reader.refuse_unknown();
@@ -131,8 +135,12 @@ Value nested(std::string_view path, Value value) {
   return {Value::Table{{std::string(path.substr(0, dot)), std::move(value)}}, std::move(place), {}};
 }
 
+std::vector<Peer>& peers_of(Settings& settings) { return settings.peers; }
+std::vector<DescribedPeer>& peers_of(Scenario& scenario) { return scenario.swarm.peers; }
+
 // For the path "peer.2.speed": reads "speed" into the third peer, adding peers up to it.
-void read_peer(Settings& settings, std::string_view path, Value value) {
+template <typename P>
+void read_peer(std::vector<P>& peers, std::string_view path, Value value) {
   const std::size_t begin = path.find('.') + 1, end = path.find('.', begin);
   const std::string_view digits = path.substr(begin, end - begin);
   std::size_t index = 0;
@@ -141,18 +149,24 @@ void read_peer(Settings& settings, std::string_view path, Value value) {
       end == std::string_view::npos) {
     throw InputError("--set: {} is not a known key; write peer.NUMBER.KEY, e.g. peer.0.speed", path);
   }
-  if (settings.peers.size() <= index) settings.peers.resize(index + 1);
-  Reader::read(settings.peers[index], nested(path.substr(end + 1), std::move(value)), std::string(path.substr(0, end)));
+  if (peers.size() <= index) {
+    if constexpr (std::is_same_v<P, DescribedPeer>) {
+      throw InputError("--set: there is no [[peer]] number {}: there are {}", index, peers.size());
+    }
+    peers.resize(index + 1);
+  }
+  Reader::read(peers[index], nested(path.substr(end + 1), std::move(value)), std::string(path.substr(0, end)));
 }
 
-void apply_override(Settings& settings, const std::string& text) {
+template <typename T>
+void apply_override(T& settings, const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == 0 || equals == std::string::npos) {
     throw InputError("--set: '{}' is not of the form section.key=value", text);
   }
   const std::string_view path = std::string_view(text).substr(0, equals);
   Value value = internal::parse_override(std::string_view(text).substr(equals + 1));
-  if (path.starts_with("peer.")) return read_peer(settings, path, std::move(value));
+  if (path.starts_with("peer.")) return read_peer(peers_of(settings), path, std::move(value));
   read_document(settings, std::get<Value::Table>(nested(path, std::move(value)).content));
 }
 
@@ -165,8 +179,15 @@ std::string conflict(const Settings& s) {
   if (s.model.heads > 0 && s.model.width % s.model.heads != 0) {
     return fmt::format("model.width ({}) must be a multiple of model.heads ({})", s.model.width, s.model.heads);
   }
-  if (s.swarm.clusters.value_or(1) > s.swarm.peers) {
-    return fmt::format("swarm.clusters ({}) must not be more than swarm.peers ({})", *s.swarm.clusters, s.swarm.peers);
+  if (const auto& clusters = s.swarm.clusters) {
+    if (clusters->count > s.swarm.peers) {
+      return fmt::format("swarm.clusters ({}) must not be more than swarm.peers ({})", clusters->count, s.swarm.peers);
+    }
+    const auto peers = std::accumulate(clusters->sizes.begin(), clusters->sizes.end(), std::int64_t{0});
+    if (!clusters->sizes.empty() && peers != s.swarm.peers) {
+      return fmt::format("swarm.clusters [{}] has {} peers, but swarm.peers is {}", fmt::join(clusters->sizes, ", "),
+                         peers, s.swarm.peers);
+    }
   }
   if (static_cast<std::int64_t>(s.peers.size()) > s.swarm.peers) {
     return fmt::format("there are {} [[peer]] tables, but swarm.peers is {}", s.peers.size(), s.swarm.peers);
@@ -196,10 +217,48 @@ Settings load(const std::optional<std::filesystem::path>& file, std::span<const 
   return settings;
 }
 
+Settings changed(Settings settings, std::span<const std::string> overrides) {
+  for (const std::string& text : overrides) apply_override(settings, text);
+  check(settings, "");
+  return settings;
+}
+
 Settings parse(std::string_view text, const std::string& name) {
   const Settings settings = read_text(text, name);
   check(settings, name);
   return settings;
+}
+
+DescribedSwarm load_peers(const std::filesystem::path& file) {
+  return parse_peers(read_file(file, kLargestSwarm), file.string());
+}
+
+DescribedSwarm parse_peers(std::string_view text, const std::string& name) {
+  DescribedSwarm swarm;
+  const Value document = internal::parse_document(text, name);
+  read_document(swarm, std::get<Value::Table>(document.content));
+  if (swarm.peers.empty()) throw InputError("{}: there is no peer; add a table [[peer]] for each", name);
+  return swarm;
+}
+
+Scenario load_scenario(const std::filesystem::path& file, std::span<const std::string> overrides) {
+  return parse_scenario(read_file(file, kLargestSwarm), file.string(), overrides);
+}
+
+Scenario parse_scenario(std::string_view text, const std::string& name, std::span<const std::string> overrides) {
+  Scenario scenario;
+  const Value document = internal::parse_document(text, name);
+  read_document(scenario, std::get<Value::Table>(document.content));
+  for (const std::string& override : overrides) apply_override(scenario, override);
+  if (scenario.swarm.peers.empty()) throw InputError("{}: there is no peer; add a table [[peer]] for each", name);
+  std::int64_t peers = 0;
+  for (const DescribedPeer& peer : scenario.swarm.peers) peers += peer.count;
+  if (peers > static_cast<std::int64_t>(kMostPeers)) {
+    throw InputError("{}: there are {} peers, but there can be at most {}", name, peers, kMostPeers);
+  }
+  scenario.settings.swarm.peers = peers;
+  check(scenario.settings, name);
+  return scenario;
 }
 
 }  // namespace rookery::config

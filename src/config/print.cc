@@ -95,9 +95,11 @@ class TomlPrinter {
     flush("# ");
   }
 
-  std::string finish() {
-    flush("");
-    return std::move(text_);
+  static std::string printed(const auto& document) {
+    TomlPrinter printer;
+    internal::keys_of(document, printer);
+    printer.flush("");
+    return std::move(printer.text_);
   }
 
  private:
@@ -159,11 +161,11 @@ struct JsonPrinter {
 
 }  // namespace
 
-std::string to_toml(const Settings& settings) {
-  TomlPrinter printer;
-  internal::keys_of(settings, printer);
-  return printer.finish();
-}
+std::string to_toml(const Settings& settings) { return TomlPrinter::printed(settings); }
+
+std::string to_toml(const DescribedSwarm& swarm) { return TomlPrinter::printed(swarm); }
+
+std::string to_toml(const Scenario& scenario) { return TomlPrinter::printed(scenario); }
 
 nlohmann::ordered_json to_json(const Settings& settings) { return JsonPrinter::printed(settings); }
 

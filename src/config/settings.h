@@ -74,9 +74,17 @@ struct Train {
   bool operator==(const Train&) const = default;
 };
 
+// Copies of the model.
+struct Clusters {
+  std::int64_t count = 1;
+  std::vector<std::int64_t> sizes;  // peers of each; empty: as even as can be
+
+  bool operator==(const Clusters&) const = default;
+};
+
 struct Swarm {
   std::int64_t peers = 1;
-  std::optional<std::int64_t> clusters;  // none: "auto"
+  std::optional<Clusters> clusters;  // none: "auto"
 
   bool operator==(const Swarm&) const = default;
 };
@@ -117,6 +125,7 @@ struct Sync {
   std::int64_t delay = 0;
   double merge = 0;
   bool average_moments = false;
+  std::int64_t group = 16;
   std::string robust = "off";
 
   bool operator==(const Sync&) const = default;
@@ -169,6 +178,9 @@ struct Settings {
 // than 1 MiB or not TOML; when a key is unknown, written twice, of the wrong type or unit, or out of range; and when
 // values do not fit together.
 Settings load(const std::optional<std::filesystem::path>& file, std::span<const std::string> overrides = {});
+
+// The same settings, with overrides.
+Settings changed(Settings settings, std::span<const std::string> overrides);
 
 // The same from the text of a file, which errors call `name`.
 Settings parse(std::string_view text, const std::string& name);

@@ -78,10 +78,10 @@ Settings heavily_changed() {
   s.train.schedule = "inverse-sqrt";
   s.train.seed = std::numeric_limits<std::int64_t>::max();
   s.train.device = "cuda:3";
-  s.swarm = {7, 3};
+  s.swarm = {7, Clusters{3, {}}};
   s.pipeline = {"1f1b", std::vector<LayerRange>{{0, 3}, {3, 4}, {4, 9}}, "recompute", 4, "bf16"};
-  s.sync = {"palsgd", 100, "int8", "one-peer-exp", "atc", 0.5, 0.1, 0.8, 0.2, 1, 0.02, "every-step", 64,
-            4,        5,   0.5,    true,           "clip"};
+  s.sync = {"palsgd", 100, "int8", "one-peer-exp", "atc", 0.5,   0.1, 0.8, 0.2, 1, 0.02, "every-step", 64,
+            4,        5,   0.5,    true,           8,     "clip"};
   s.network = {123456789.5, milliseconds(20), nanoseconds(1234567), 0.01};
   s.peers = {{0.5, 0.2, 50ms, Bytes{512} << 20, "a"}, {}, {2, 0, 0s, 1'000'000'007, "b"}};
   s.dashboard.listen = "127.0.0.1:0";
@@ -124,7 +124,7 @@ host = "b"
   expected.train.lr = 3e-4;
   expected.train.clip = 2;
   expected.train.nesterov = true;
-  expected.swarm = {4, 2};
+  expected.swarm = {4, Clusters{2, {}}};
   expected.pipeline.stages = {{0, 3}, {3, 6}};
   expected.network.bandwidth = 100e6;
   expected.network.latency = milliseconds(20);
@@ -158,6 +158,8 @@ TEST_F(SettingsTest, OverridesMayLeaveOutQuotesWhereTheKeyIsText) {
   EXPECT_EQ(set({"sync.method=diloco"}).sync.method, "diloco");
   EXPECT_EQ(set({"network.latency=1.5s"}).network.latency, milliseconds(1500));
   EXPECT_EQ(set({"swarm.clusters=auto"}).swarm.clusters, std::nullopt);
+  const Clusters sizes{.count = 2, .sizes = {2, 5}};
+  EXPECT_EQ(set({"swarm.peers=7", "swarm.clusters=[2, 5]"}).swarm.clusters, sizes);
 }
 
 TEST_F(SettingsTest, OverridesTakeTomlValues) {
@@ -260,6 +262,7 @@ TEST_F(SettingsTest, ValuesMustFitTogether) {
             "run.toml: train.batch (16) must be a multiple of train.micro_batches (3)");
   EXPECT_EQ(refusal_of_set("model={width=100, heads=3}"), "model.width (100) must be a multiple of model.heads (3)");
   EXPECT_EQ(refusal_of_set("swarm.clusters=2"), "swarm.clusters (2) must not be more than swarm.peers (1)");
+  EXPECT_EQ(refusal_of_set("swarm.clusters=[2]"), "swarm.clusters [2] has 2 peers, but swarm.peers is 1");
   EXPECT_EQ(refusal("[[peer]]\n[[peer]]"), "run.toml: there are 2 [[peer]] tables, but swarm.peers is 1");
 }
 

@@ -68,8 +68,8 @@ class Dataset {
   // nullptr where there is no text to make of tokens.
   virtual const Tokenizer* tokenizer() const { return nullptr; }
 
-  // Equal on two peers exactly if their batches are equal. Large files are compared by their sizes and by blocks spread
-  // over them.
+  // A digest, equal on two peers exactly if their batches are equal. Large files are compared by their sizes and by
+  // blocks spread over them.
   virtual std::string fingerprint() const = 0;
 };
 

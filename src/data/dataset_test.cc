@@ -154,6 +154,7 @@ TEST_P(DatasetContractTest, BatchesArePureAndMadeOfSamples) {
     }
   }
   EXPECT_EQ(data_->fingerprint(), again->fingerprint());
+  EXPECT_EQ(data_->fingerprint().size(), 64u);
 }
 
 TEST_P(DatasetContractTest, EvaluationIsFixed) {

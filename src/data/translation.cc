@@ -196,7 +196,8 @@ class TranslationDataset final : public Dataset {
   const Tokenizer* tokenizer() const override { return &tokenizer_; }
 
   std::string fingerprint() const override {
-    return fmt::format("translation 1 {} {}", seed_, tokenizer_.fingerprint());
+    const std::string facts = fmt::format("translation 1 {} {}", seed_, tokenizer_.fingerprint());
+    return digest(std::as_bytes(std::span(facts)));
   }
 
   Batch batch(Split split, std::span<const Sampler::Place> places) const override {

@@ -5,6 +5,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "measure/internal/deadline.h"
 #include "measure/stream.h"
 #include "net/tcp/route.h"
 #include "wire/bytes.h"
@@ -35,19 +36,6 @@ std::size_t checked_transfer(std::uint64_t bytes) {
   }
   return bytes;
 }
-
-// A link that was asked something, and must answer in time.
-class Deadline {
- public:
-  Deadline(Clock& clock, net::Link& link, Duration patience) : alarm_(clock) {
-    alarm_.set(clock.now() + patience, [&link, patience] {
-      link.close(LinkError(Failure::kLate, "", fmt::format("did not answer within {}", format_duration(patience))));
-    });
-  }
-
- private:
-  Alarm alarm_;
-};
 
 Task<std::string> try_to_dial(net::Host& host, const net::Guest& guest, std::uint64_t port) {
   if (guest.address.empty() || port == 0 || port > 65535) co_return "there is no address to dial";

@@ -1,8 +1,10 @@
 #include "model/profile.h"
 
 #include <algorithm>
+#include <ctime>
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include "base/random.h"
 #include "tensor/allocator.h"
@@ -10,11 +12,24 @@
 namespace rookery::model {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+// Processor time of this thread, if it is the only one that computes.
+std::chrono::nanoseconds now() {
+  timespec time{};
+  ::clock_gettime(at::get_num_threads() == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
 
 std::chrono::nanoseconds median(std::vector<std::chrono::nanoseconds> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
   return values[values.size() / 2];
+}
+
+// The median distance from the median, as the standard deviation that it would be of a normal distribution.
+std::chrono::nanoseconds deviation(const std::vector<std::chrono::nanoseconds>& values) {
+  const std::chrono::nanoseconds middle = median(values);
+  std::vector<std::chrono::nanoseconds> distances;
+  for (const auto value : values) distances.push_back(std::chrono::abs(value - middle));
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(1.4826 * median(distances));
 }
 
 // Fresh leaves, so that a layer is measured alone.
@@ -64,35 +79,44 @@ at::Tensor random_ids(Random& random, std::int64_t rows, std::int64_t columns, s
 
 }  // namespace
 
-std::vector<LayerCost> profile(const Model& model, const Batch& batch, int repetitions) {
+std::vector<LayerCost> profile(const Model& model, const Batch& batch, int repetitions, std::size_t layers) {
   std::vector<LayerCost> costs;
   std::vector<Parameter> seen;
   Tensors inputs = batch.inputs;
   const Pass pass{.training = true, .key = 0};
-  for (std::size_t i = 0; i < model.size(); ++i) {
+  for (std::size_t i = 0; i < std::min(layers, model.size()); ++i) {
     Layer& layer = model.layer(i);
     LayerCost cost{.name = layer.name()};
     count_parameters(layer, seen, cost);
     ParameterStore store(model.parameters(i, i + 1), model.buffers(i, i + 1));
     store.initialize(1);
-    std::vector<std::chrono::nanoseconds> forward, backward;
+    std::vector<std::chrono::nanoseconds> forward, backward, both;
     Tensors outputs;
     for (int r = 0; r < repetitions + 1; ++r) {  // the first one warms up
       const Tensors leaves = detached(inputs);
       const bool last = i + 1 == model.size();
       outputs.clear();
       const Bytes used_before = allocator_statistics().used;
-      const auto start = Clock::now();
+      const auto start = now();
       outputs = last ? Tensors{model.head().loss(leaves, batch.targets, pass).sum} : layer.forward(leaves, pass);
-      const auto middle = Clock::now();
+      const auto middle = now();
       cost.activation_bytes = allocator_statistics().used - used_before;
+      if (repetitions == 0) {
+        cost.forward = middle - start;
+        cost.backward = 2 * cost.forward;
+        break;
+      }
       scalar_of(outputs).backward();
       if (r == 0) continue;
       forward.push_back(middle - start);
-      backward.push_back(Clock::now() - middle);
+      backward.push_back(now() - middle);
+      both.push_back(forward.back() + backward.back());
     }
-    cost.forward = median(forward);
-    cost.backward = median(backward);
+    if (repetitions > 0) {
+      cost.forward = median(forward);
+      cost.backward = median(backward);
+      cost.deviation = deviation(both);
+    }
     const std::int64_t samples = std::max<std::int64_t>(1, batch.samples);
     cost.output_bytes = bytes_of(outputs, false) / samples;
     cost.gradient_bytes = bytes_of(outputs, true) / samples;

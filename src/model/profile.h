@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -16,14 +17,18 @@ struct LayerCost {
   std::int64_t tied = 0;               // those that an earlier layer has brought
   std::chrono::nanoseconds forward{};  // median of the repetitions
   std::chrono::nanoseconds backward{};
-  Bytes output_bytes = 0;      // what would cross a cut after this layer, per sample
-  Bytes gradient_bytes = 0;    // what would come back
-  Bytes activation_bytes = 0;  // what backward keeps of forward, per sample
+  std::chrono::nanoseconds deviation{};  // of both together, from one repetition to another
+  Bytes output_bytes = 0;                // what would cross a cut after this layer, per sample
+  Bytes gradient_bytes = 0;              // what would come back
+  Bytes activation_bytes = 0;            // what backward keeps of forward, per sample
 };
 
-// Measures every layer on `batch`, one after another, so that memory is needed for one layer at a time, parameters
-// included. Requires: those are unbound.
-std::vector<LayerCost> profile(const Model& model, const Batch& batch, int repetitions);
+// Measures every layer on `batch`, or the first `layers`, one after another, so that memory is needed for one layer at
+// a time, parameters included. Without repetitions there is one forward pass, which says what layers take in bytes, and
+// times are a guess. Where a single thread computes, it is its processor time that counts: others who measure at the
+// same time on the same computer do not matter. Requires: parameters are unbound.
+std::vector<LayerCost> profile(const Model& model, const Batch& batch, int repetitions,
+                               std::size_t layers = std::numeric_limits<std::size_t>::max());
 
 // A batch of random inputs of the right form.
 Batch random_batch(Problem problem, const ModelOptions& options, std::int64_t samples, std::uint64_t seed);

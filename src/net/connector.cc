@@ -42,6 +42,11 @@ class Connector::Core : public std::enable_shared_from_this<Core> {
     spawn(gather(shared_from_this(), relayed_->accept(), relayed_.get(), Way::kRelay));
   }
 
+  void stop_accepting() {
+    ++stops_;
+    arrived_.notify();
+  }
+
   void close() {
     closed_ = true;
     waiting_.clear();
@@ -88,10 +93,12 @@ class Connector::Core : public std::enable_shared_from_this<Core> {
     throw LinkError(Failure::kUnreachable, other.name, "cannot be reached: " + tried);
   }
 
-  static Task<Connection> accept(std::shared_ptr<Core> self) {
-    while (self->waiting_.empty() && !self->ended_ && !self->closed_) {
-      auto wait = self->arrived_.wait();
-      co_await std::move(wait);
+  static Task<Connection> accept(std::shared_ptr<Core> self, Time deadline) {
+    const std::uint64_t stops = self->stops_;
+    while (self->waiting_.empty() && !self->ended_ && !self->closed_ && stops == self->stops_) {
+      auto wait = self->arrived_.wait_until(self->clock_, deadline);
+      const bool in_time = co_await std::move(wait);
+      if (!in_time && self->waiting_.empty()) throw LinkError(Failure::kLate, "", "nobody came in time");
     }
     if (self->waiting_.empty()) throw LinkError(Failure::kClosed, "", "does not take part any more");
     Connection connection = std::move(self->waiting_.front());
@@ -209,6 +216,7 @@ class Connector::Core : public std::enable_shared_from_this<Core> {
   std::set<Fingerprint> dialling_back_;                     // those who have asked for it
   std::deque<Connection> waiting_;
   bool ended_ = false, closed_ = false;
+  std::uint64_t stops_ = 0;  // how often those who accept were stopped
   Signal arrived_;
 };
 
@@ -219,6 +227,7 @@ Connector::Connector(Clock& clock, Host& host, std::vector<std::string> own_addr
 Connector::~Connector() { core_->close(); }
 void Connector::use_relay(std::shared_ptr<Link> relay) { core_->use_relay(std::move(relay)); }
 Task<Connection> Connector::connect(wire::Contact other) { return Core::connect(core_, std::move(other)); }
-Task<Connection> Connector::accept() { return Core::accept(core_); }
+Task<Connection> Connector::accept(Time deadline) { return Core::accept(core_, deadline); }
+void Connector::stop_accepting() { core_->stop_accepting(); }
 
 }  // namespace rookery::net

@@ -46,8 +46,10 @@ class Connector {
   // running.
   Task<Connection> connect(wire::Contact other);
 
-  // The next link that somebody else wanted. Throws LinkError once the host is closed.
-  Task<Connection> accept();
+  // The next link that somebody else wanted. Throws LinkError once the host is closed, at the deadline, and if it waits
+  // when stop_accepting() is called.
+  Task<Connection> accept(Time deadline = kNever);
+  void stop_accepting();
 
  private:
   class Core;

@@ -16,12 +16,14 @@ namespace rookery::net {
 struct LinkStatistics {
   std::uint64_t bytes_sent = 0;  // with headers
   std::uint64_t bytes_received = 0;
-  Duration round_trip{};  // smoothed; 0 before the first measurement
+  std::uint64_t payload_sent = 0, payload_received = 0;  // of messages, without any headers
+  Duration round_trip{};                                 // smoothed; 0 before the first measurement
 };
 
 // What the messages of some channels have taken, with headers.
 struct Traffic {
-  std::uint64_t sent = 0, received = 0;  // bytes
+  std::uint64_t sent = 0, received = 0;                  // bytes
+  std::uint64_t payload_sent = 0, payload_received = 0;  // of those, what is not headers
 };
 
 // The connection to one other peer. It carries many channels, over one pipe or several side by side.

@@ -16,11 +16,23 @@ void add_if(Json& object, const char* name, const std::optional<double>& number)
 }
 
 Json to_json(const PeerSummary& peer) {
-  Json object = {
-      {"name", peer.name}, {"peak_memory_bytes", peer.peak_memory_bytes}, {"busy_share", finite(peer.busy_share)}};
+  Json object = {{"name", peer.name},
+                 {"peak_memory_bytes", peer.peak_memory_bytes},
+                 {"own_memory_bytes", peer.own_memory_bytes},
+                 {"busy_share", finite(peer.busy_share)}};
   add_if(object, "eval_loss", peer.eval_loss);
   if (peer.bytes_sent) object["bytes_sent"] = *peer.bytes_sent;
   add_if(object, "wait_seconds", peer.wait_seconds);
+  if (const auto& stage = peer.stage) {
+    object["cluster"] = stage->cluster;
+    object["stage"] = stage->stage;
+    object["layers"] = {stage->begin, stage->end};
+    object["waited_forward_seconds"] = finite(stage->waited_forward_seconds);
+    object["waited_backward_seconds"] = finite(stage->waited_backward_seconds);
+    object["staleness"] = stage->staleness;
+    object["versions"] = stage->versions;
+    if (stage->planned_memory_bytes) object["planned_memory_bytes"] = *stage->planned_memory_bytes;
+  }
   return object;
 }
 
@@ -45,6 +57,7 @@ Json to_json(const StepMetrics& metrics) {
   }
   add_if(object, "consensus_distance", metrics.consensus_distance);
   add_if(object, "drift", metrics.drift);
+  if (metrics.staleness_max) object["staleness_max"] = *metrics.staleness_max;
   return object;
 }
 
@@ -66,9 +79,12 @@ Json to_json(const Summary& summary) {
   Json& peers = object["peers"] = Json::array();
   for (const PeerSummary& peer : summary.peers) peers.push_back(to_json(peer));
   if (summary.bytes_sent) object["bytes_sent"] = *summary.bytes_sent;
+  if (summary.payload_bytes_sent) object["payload_bytes_sent"] = *summary.payload_bytes_sent;
   add_if(object, "exposed_communication_share", summary.exposed_communication_share);
   if (summary.rounds) object["rounds"] = *summary.rounds;
   add_if(object, "consensus_distance", summary.consensus_distance);
+  if (summary.identical_copies) object["identical_copies"] = *summary.identical_copies;
+  add_if(object, "predicted_step_seconds", summary.predicted_step_seconds);
   add_if(object, "measured_step_seconds", summary.measured_step_seconds);
   return object;
 }

@@ -33,18 +33,31 @@ struct StepMetrics {
     std::int64_t bytes_received = 0;
   };
   std::optional<Together> together{};
-  std::optional<double> consensus_distance{};  // of the copies, at evaluations
-  std::optional<double> drift{};               // of a copy from what was agreed last, mean over peers; now and then
+  std::optional<double> consensus_distance{};   // of the copies, at evaluations
+  std::optional<double> drift{};                // of a copy from what was agreed last, mean over copies; now and then
+  std::optional<std::int64_t> staleness_max{};  // updates between a forward and the use of its gradient, in pipelines
 };
 
 // What a peer reports when a run ends.
 struct PeerSummary {
   std::string name;
   Bytes peak_memory_bytes = 0;
+  Bytes own_memory_bytes = 0;         // of that, what the program took before it held any layer
   double busy_share = 0;              // of the wall time, spent computing
   std::optional<double> eval_loss{};  // of its own copy, if that is not the others'
   std::optional<std::int64_t> bytes_sent{};
   std::optional<double> wait_seconds{};  // for others
+
+  // If it had some layers of the model, in a cluster with others.
+  struct Stage {
+    std::int64_t cluster = 0, stage = 0;
+    std::int64_t begin = 0, end = 0;                                 // layers
+    double waited_forward_seconds = 0, waited_backward_seconds = 0;  // for something to compute forward, for gradients
+    std::vector<std::int64_t> staleness{};                           // micro-batches with 0, 1, … updates in between
+    std::int64_t versions = 0;                                       // of the weights in memory, at most
+    std::optional<Bytes> planned_memory_bytes{};                     // beside what the program itself takes
+  };
+  std::optional<Stage> stage{};
 };
 
 // How a run ended: summary.json.
@@ -65,9 +78,12 @@ struct Summary {
 
   // In a swarm.
   std::optional<std::int64_t> bytes_sent{};             // by all peers, evaluations and checkpoints apart
+  std::optional<std::int64_t> payload_bytes_sent{};     // of those, without headers
   std::optional<double> exposed_communication_share{};  // of the peers' time, spent waiting for others
   std::optional<std::int64_t> rounds{};
-  std::optional<double> consensus_distance{};  // of the copies before they were made one at the end
+  std::optional<double> consensus_distance{};      // of the copies before they were made one at the end
+  std::optional<bool> identical_copies{};          // after that, to the last bit
+  std::optional<double> predicted_step_seconds{};  // before the first step
   std::optional<double> measured_step_seconds{};
 };
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "observe/peak_memory.h"
+#include "observe/memory.h"
 
 namespace rookery::observe {
 namespace {
@@ -66,16 +66,17 @@ TEST(Summary, IsWrittenUnderItsFieldNames) {
   summary.eval_loss = 1.5;
   summary.steps = 300;
   summary.parameters = 7;
-  summary.peers = {{"a", 1024, 0.75}};
+  summary.peers = {{"a", 1024, 512, 0.75}};
   EXPECT_EQ(to_json(summary).dump(),
             R"({"final_loss":1.25,"eval_loss":1.5,"steps":300,"samples":0,"tokens":0,"tokens_per_second":0.0,)"
             R"("samples_per_second":0.0,"wall_seconds":0.0,"peak_memory_bytes":0,"parameters":7,)"
-            R"("peers":[{"name":"a","peak_memory_bytes":1024,"busy_share":0.75}]})");
+            R"("peers":[{"name":"a","peak_memory_bytes":1024,"own_memory_bytes":512,"busy_share":0.75}]})");
 }
 
 TEST(Summary, OfASwarmSaysWhatItCostToBeTogether) {
   Summary summary;
   summary.peers = {{.name = "a", .eval_loss = 2.5, .bytes_sent = 70, .wait_seconds = 0.5}};
+  summary.peers[0].stage = {.cluster = 1, .stage = 2, .begin = 3, .end = 5, .staleness = {4, 9}, .versions = 2};
   summary.bytes_sent = 70;
   summary.exposed_communication_share = 0.25;
   summary.rounds = 3;
@@ -83,6 +84,8 @@ TEST(Summary, OfASwarmSaysWhatItCostToBeTogether) {
   const auto object = to_json(summary);
   EXPECT_EQ(object["peers"][0]["eval_loss"], 2.5);
   EXPECT_EQ(object["peers"][0]["bytes_sent"], 70);
+  EXPECT_EQ(object["peers"][0]["layers"].dump(), "[3,5]");
+  EXPECT_EQ(object["peers"][0]["staleness"].dump(), "[4,9]");
   EXPECT_EQ(object["bytes_sent"], 70);
   EXPECT_EQ(object["exposed_communication_share"], 0.25);
   EXPECT_EQ(object["rounds"], 3);

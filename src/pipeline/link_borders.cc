@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <utility>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -18,10 +19,14 @@ using net::LinkError;
 // One channel for both directions between two stages.
 constexpr std::uint16_t kBorderPurpose = 0x0400;
 
+// Where only the newest matters: so many that were not worth sending.
+constexpr std::uint64_t kMostSkipped = 1 << 20;
+
 struct Outgoing {
   Border border;
   BorderMessage message;
   net::Send send;
+  std::optional<Span> span;
 };
 
 }  // namespace
@@ -57,8 +62,13 @@ struct LinkBorders::Core {
         net::Message message = co_await std::move(receiving);
         if (message.payload.size() > side.bytes) throw wire::WireError("a border that is too large");
         Border came = from_message(std::move(message.payload));
-        if (came.micro_batch != side.received++) throw wire::WireError("a border of another micro-batch than was due");
+        const std::uint64_t skipped = came.micro_batch - side.received;
+        if (skipped > (self->is_newest(side, self->previous) ? kMostSkipped : 0)) {
+          throw wire::WireError("a border of another micro-batch than was due");
+        }
+        side.received = came.micro_batch + 1;
         boost::asio::post(self->home, [self, &side, border = std::move(came)]() mutable {
+          if (side.come.size() == side.most && self->is_newest(side, self->previous)) side.come.pop_front();
           if (side.come.size() < side.most) {
             side.come.push_back(std::move(border));
           } else if (!self->failure) {
@@ -85,14 +95,37 @@ struct LinkBorders::Core {
     }
   }
 
+  // Sends one, and then what has come to wait meanwhile.
+  static Task<> deliver_newest(std::shared_ptr<Core> self, Side& side, std::unique_ptr<Outgoing> outgoing) {
+    for (; outgoing && !self->cancelled; outgoing = std::move(self->waiting)) {
+      auto delivering = deliver(self, side, std::move(outgoing));
+      co_await std::move(delivering);
+    }
+    self->is_delivering = false;
+  }
+
+  // Only the newest matters of what passes this side, `forward` being where it does.
+  bool is_newest(const Side& side, const Side& forward) const { return options.newest_forward && &side == &forward; }
+
   void send(const std::shared_ptr<Core>& self, Side& side, Border border) {
     ROOKERY_CHECK(side.channel != nullptr);
     auto outgoing = std::make_unique<Outgoing>();
+    const std::uint64_t number = border.micro_batch;
     outgoing->border = std::move(border);
     outgoing->message = to_message(outgoing->border, options.codec);
     outgoing->send.payload = outgoing->message.header;
     outgoing->send.more = outgoing->message.payload;
+    outgoing->span.emplace(options.watch, &side == &next ? "send forward" : "send backward", number);
     boost::asio::post(clock.executor(), [self, &side, outgoing = std::move(outgoing)]() mutable {
+      if (self->is_newest(side, self->next)) {
+        if (std::exchange(self->is_delivering, true)) {
+          self->waiting = std::move(outgoing);
+          return;
+        }
+        boost::asio::co_spawn(self->clock.executor(), deliver_newest(self, side, std::move(outgoing)),
+                              boost::asio::detached);
+        return;
+      }
       boost::asio::co_spawn(self->clock.executor(), deliver(self, side, std::move(outgoing)), boost::asio::detached);
     });
   }
@@ -126,7 +159,9 @@ struct LinkBorders::Core {
   LinkBordersOptions options;
   Side previous, next;
   std::weak_ptr<Core> weak;
-  bool cancelled = false;  // of the clock's executor
+  // Of the clock's executor. Where only the newest matters, one is being delivered at a time, and one waits.
+  bool cancelled = false, is_delivering = false;
+  std::unique_ptr<Outgoing> waiting;
 
   // Of the home.
   std::exception_ptr failure;

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "base/clock.h"
+#include "base/span.h"
 #include "net/link.h"
 #include "pipeline/borders.h"
 
@@ -15,6 +16,9 @@ struct LinkBordersOptions {
   // What neighbours may send: so many borders, of so many bytes each with their headers.
   std::size_t most_forward = 1, most_backward = 1;
   std::size_t forward_bytes = 0, backward_bytes = 0;
+  bool newest_forward = false;  // of what goes forward only the newest matters: what waits to be sent, or taken, goes
+                                // when there is something newer
+  BeginSpan watch{};            // sends, by micro-batch
 };
 
 // Borders over links to the neighbours. Bytes move on the clock's executor; whoever computes may live on another one,

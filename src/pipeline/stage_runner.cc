@@ -61,6 +61,7 @@ Task<> StageRunner::carry_out(Action action) {
   const Time start = clock_.now();
   if (action == Action::kForward) {
     const std::uint64_t number = agenda_.forwards();
+    const Span span(watch_, "forward", number);
     versions_[number] = agenda_.updates();
     auto passing = work_.forward(place_.is_first() ? Border{.micro_batch = number} : *std::exchange(input_, {}));
     Border output = co_await std::move(passing);
@@ -68,6 +69,7 @@ Task<> StageRunner::carry_out(Action action) {
     if (!place_.is_last()) borders_.send_forward(std::move(output));
   } else if (action == Action::kBackward) {
     const std::uint64_t number = agenda_.backwards();
+    const Span span(watch_, "backward", number);
     ++record_.staleness[agenda_.updates() - versions_.at(number)];
     versions_.erase(number);
     auto passing = work_.backward(place_.is_last() ? Border{.micro_batch = number} : *std::exchange(gradients_, {}));
@@ -75,6 +77,7 @@ Task<> StageRunner::carry_out(Action action) {
     gradients.micro_batch = number;
     if (!place_.is_first()) borders_.send_backward(std::move(gradients));
   } else {
+    const Span span(watch_, "update", agenda_.updates());
     auto updating = work_.update(agenda_.updates());
     co_await std::move(updating);
   }
@@ -86,6 +89,8 @@ Task<> StageRunner::carry_out(Action action) {
 
 Task<> StageRunner::wait(bool for_forward) {
   const Time start = clock_.now();
+  const Span span(watch_, for_forward ? "wait for a forward" : "wait for a backward",
+                  for_forward ? agenda_.forwards() : agenda_.backwards());
   auto waiting = borders_.changed().wait();
   co_await std::move(waiting);
   (for_forward ? record_.waited_forward : record_.waited_backward) += clock_.now() - start;

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/signal.h"
+#include "base/span.h"
 #include "pipeline/borders.h"
 #include "plan/schedule.h"
 
@@ -57,6 +58,9 @@ class StageRunner {
   // updates are made. Requires: `end` is a multiple of what an update takes. Throws LinkError if a neighbour is lost.
   Task<> run(std::uint64_t end);
 
+  // Everything that it does, by micro-batch, and its waits are spans from now on.
+  void watch(BeginSpan actions) { watch_ = std::move(actions); }
+
   // Admissions may have changed.
   void wake() { borders_.changed().notify(); }
 
@@ -80,6 +84,7 @@ class StageRunner {
   bool ends_ = false;                                // the work admits no more
   bool held_ = false;                                // it admits no more for now
   StageRecord record_;
+  BeginSpan watch_;
 };
 
 }  // namespace rookery::pipeline

@@ -10,6 +10,14 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+double bytes_forward(const ModelProfile& model, Layers layers) {
+  return layers.end < model.size() ? static_cast<double>(model[layers.end - 1].border) : 0;
+}
+
+double bytes_backward(const ModelProfile& model, Layers layers) {
+  return layers.begin > 0 ? static_cast<double>(model[layers.begin - 1].gradients) : 0;
+}
+
 // Everything that decides what a stage costs.
 class Costs {
  public:
@@ -18,6 +26,11 @@ class Costs {
     for (std::size_t i = 0; i < workers.size(); ++i) {
       options_.in_flight = 0;
       in_flight_[i] = plan::in_flight(options_, place(i));
+      auto& until = until_.emplace_back(1, 0.0);
+      for (std::size_t layer = 0; layer < model.size(); ++layer) {
+        const ActionTimes own = action_times(model, workers[i], {layer, layer + 1}, keeping.versions);
+        until.push_back(until.back() + own.forward + own.backward);
+      }
     }
   }
 
@@ -31,28 +44,20 @@ class Costs {
   }
 
   double compute(std::size_t stage, Layers layers) const {
-    const ActionTimes times = actions(stage, layers);
-    return times.forward + times.backward;
+    if (workers_[stage].micro_batch_time) return *workers_[stage].micro_batch_time;
+    return until_[stage][layers.end] - until_[stage][layers.begin];
   }
 
   // Activations to the next stage and gradients to the previous one share the uplink.
   double time(std::size_t stage, Layers layers) const {
-    const double uplink = workers_[stage].uplink;
-    return std::max(compute(stage, layers), (bytes_forward(layers) + bytes_backward(layers)) / uplink);
+    const Worker& worker = workers_[stage];
+    const double forward = bytes_forward(model_, layers), backward = bytes_backward(model_, layers);
+    return std::max({compute(stage, layers), (forward + backward) / worker.uplink, forward / worker.to_next.bandwidth,
+                     backward / worker.to_previous.bandwidth});
   }
 
   ActionTimes actions(std::size_t stage, Layers layers) const {
-    const Worker& worker = workers_[stage];
-    ActionTimes times{.forward = 0, .backward = 0};
-    for (std::size_t i = layers.begin; i < layers.end; ++i) {
-      const LayerProfile& layer = model_[i];
-      times.forward += layer.forward / worker.speed;
-      const double again = keeping_.versions == Versions::kRecompute ? layer.forward : 0;
-      times.backward += (layer.backward + again) / worker.speed;
-    }
-    times.send_forward = bytes_forward(layers) / worker.uplink + worker.latency;
-    times.send_backward = bytes_backward(layers) / worker.uplink + worker.latency;
-    return times;
+    return action_times(model_, workers_[stage], layers, keeping_.versions);
   }
 
   StageMemory memory(std::size_t stage, Layers layers) const {
@@ -74,18 +79,12 @@ class Costs {
   const Keeping& keeping() const { return keeping_; }
 
  private:
-  double bytes_forward(Layers layers) const {
-    return layers.end < model_.size() ? static_cast<double>(model_[layers.end - 1].border) : 0;
-  }
-  double bytes_backward(Layers layers) const {
-    return layers.begin > 0 ? static_cast<double>(model_[layers.begin - 1].gradients) : 0;
-  }
-
   const ModelProfile& model_;
   std::span<const Worker> workers_;
   ScheduleOptions options_;
   Keeping keeping_;
   std::vector<std::size_t> in_flight_;
+  std::vector<std::vector<double>> until_;  // of each stage: what all layers before this one would take it
 };
 
 // The cut with the least sum, or the least maximum, of `cost(stage, layers)`; nothing if all cost infinitely much.
@@ -116,19 +115,29 @@ std::optional<Cut> cheapest(std::size_t stages, std::size_t layers, Cost cost, J
   return cut;
 }
 
-// The fastest cut, and of those the most even one, if everybody had `factor` times its memory.
+// The fastest cut; of those the one whose largest stage takes least memory, and of those the most even one. If
+// everybody had `factor` times its memory.
 std::optional<Cut> best_cut(const Costs& costs, double factor) {
-  const auto bounded = [&](std::size_t stage, Layers layers) {
+  constexpr double kSame = 1 + 1e-9;
+  const auto largest = [](double a, double b) { return std::max(a, b); };
+  const auto largest_of = [&](const Cut& cut, const auto& cost) {
+    double most = 0;
+    for (std::size_t i = 0; i < cut.size(); ++i) most = std::max(most, cost(i, cut[i]));
+    return most;
+  };
+  const auto time = [&](std::size_t stage, Layers layers) {
     return costs.fits(stage, layers, factor) ? costs.time(stage, layers) : kNever;
   };
-  const auto fastest =
-      cheapest(costs.stages(), costs.layers(), bounded, [](double a, double b) { return std::max(a, b); });
-  if (!fastest) return std::nullopt;
-  double slowest = 0;
-  for (std::size_t i = 0; i < fastest->size(); ++i) slowest = std::max(slowest, costs.time(i, (*fastest)[i]));
+  const auto quickest = cheapest(costs.stages(), costs.layers(), time, largest);
+  if (!quickest) return std::nullopt;
+  const double slowest = largest_of(*quickest, time);
+  const auto memory = [&](std::size_t stage, Layers layers) {
+    const bool is_fast = time(stage, layers) <= slowest * kSame;
+    return is_fast ? static_cast<double>(costs.memory(stage, layers).total()) : kNever;
+  };
+  const double most = largest_of(*cheapest(costs.stages(), costs.layers(), memory, largest), memory);
   const auto even = [&](std::size_t stage, Layers layers) {
-    const double time = bounded(stage, layers);
-    return time <= slowest * (1 + 1e-9) ? time * time : kNever;
+    return memory(stage, layers) <= most * kSame ? std::pow(time(stage, layers), 2) : kNever;
   };
   return cheapest(costs.stages(), costs.layers(), even, std::plus<>());
 }
@@ -146,7 +155,7 @@ std::string remedy(const Costs& costs, const ModelProfile& model, std::span<cons
   }
   std::vector<Worker> more(workers.begin(), workers.end());
   const Worker largest = *std::ranges::max_element(more, {}, [](const Worker& w) { return w.memory.value_or(0); });
-  while (more.size() < std::min<std::size_t>(model.size(), 4 * workers.size())) {
+  while (largest.memory && more.size() < std::min<std::size_t>(model.size(), 4 * workers.size())) {
     more.push_back(largest);
     if (best_cut(Costs(model, more, costs.options(), costs.keeping()), 1)) {
       return fmt::format("{} peers with {} each would do", more.size(), format_bytes(*largest.memory));
@@ -157,7 +166,9 @@ std::string remedy(const Costs& costs, const ModelProfile& model, std::span<cons
 
 [[noreturn]] void refuse(const Costs& costs, const ModelProfile& model, std::span<const Worker> workers) {
   double low = 1, high = 2;
-  while (!best_cut(costs, high)) high *= 2;
+  constexpr double kBeyondReason = 1e18;
+  while (!best_cut(costs, high) && high < kBeyondReason) high *= 2;
+  if (high >= kBeyondReason) throw InputError("there is no cut of this model for these peers");
   while (high / low > 1.005) {
     const double middle = std::sqrt(low * high);
     (best_cut(costs, middle) ? high : low) = middle;
@@ -183,7 +194,8 @@ double slowest_of(const Costs& costs, const Cut& cut) {
 
 // Raises a stage's limit, as far as there is memory.
 void raise(Costs& costs, const Cut& cut, std::size_t stage, std::size_t wanted) {
-  for (std::size_t limit = costs.in_flight()[stage] + 1; limit <= wanted; ++limit) {
+  constexpr std::size_t kMost = 256;  // beyond which gradients would be of no use
+  for (std::size_t limit = costs.in_flight()[stage] + 1; limit <= std::min(wanted, kMost); ++limit) {
     costs.set_in_flight(stage, limit);
     if (costs.fits(stage, cut[stage], 1)) continue;
     costs.set_in_flight(stage, limit - 1);
@@ -191,9 +203,11 @@ void raise(Costs& costs, const Cut& cut, std::size_t stage, std::size_t wanted) 
   }
 }
 
-// The share of the time that the slowest stage computes once the pipeline is full, in a rehearsal.
+// The share of the time that the slowest stage computes once the pipeline is full, in a rehearsal in which actions do
+// not always take the same, as they never do.
 double busy_share(const Costs& costs, const Cut& cut) {
-  constexpr std::uint64_t kRounds = 40;
+  constexpr std::uint64_t kRounds = 16;
+  constexpr double kVariation = 0.15;
   std::vector<ScheduleOptions> options;
   std::vector<ActionTimes> times;
   for (std::size_t i = 0; i < cut.size(); ++i) {
@@ -201,7 +215,8 @@ double busy_share(const Costs& costs, const Cut& cut) {
     times.push_back(costs.actions(i, cut[i]));
   }
   const std::uint64_t needed = kRounds * cut.size();
-  const auto actions = timeline(options, times, (needed + options[0].micro_batches - 1) / options[0].micro_batches);
+  const std::uint64_t steps = (needed + options[0].micro_batches - 1) / options[0].micro_batches;
+  const auto actions = timeline(options, times, steps, kVariation);
   const double end = std::ranges::max(actions, {}, &PlannedAction::end).end;
   std::vector<double> worked(cut.size());
   for (const PlannedAction& action : actions) {
@@ -210,10 +225,11 @@ double busy_share(const Costs& costs, const Cut& cut) {
   return std::ranges::max(worked) / (0.8 * end);
 }
 
-// Of an asynchronous pipeline: as many on their way as keep the slowest stage busy, where there is memory for them. A
-// round trip takes so many; where actions get into each other's way, one or two more.
+// Of an asynchronous pipeline: as many on their way as a round trip takes, where there is memory for them. Where
+// actions get into each other's way, and cannot make up for what is late, a few more, as long as the slowest stage
+// gains more by it than staler gradients cost.
 void fill(Costs& costs, const Cut& cut) {
-  constexpr double kEnough = 0.97;
+  constexpr double kNegligible = 0.1, kWorthIt = 1.04;
   constexpr int kMore = 3;
   const double slowest = slowest_of(costs, cut);
   if (!(slowest > 0)) return;
@@ -221,12 +237,19 @@ void fill(Costs& costs, const Cut& cut) {
   for (std::size_t i = cut.size(); i-- > 0;) {
     round_trip += costs.compute(i, cut[i]);
     if (i + 1 < cut.size()) {
-      round_trip += costs.actions(i, cut[i]).send_forward + costs.actions(i + 1, cut[i + 1]).send_backward;
+      const ActionTimes there = costs.actions(i, cut[i]), back = costs.actions(i + 1, cut[i + 1]);
+      round_trip += there.send_forward + there.latency_forward + back.send_backward + back.latency_backward;
     }
-    raise(costs, cut, i, static_cast<std::size_t>(std::ceil(round_trip / slowest - 1e-9)));
+    raise(costs, cut, i, static_cast<std::size_t>(std::ceil(round_trip / slowest - kNegligible)));
   }
-  for (int more = 0; more < kMore && busy_share(costs, cut) < kEnough; ++more) {
-    for (std::size_t i = 0; i + 1 < cut.size(); ++i) raise(costs, cut, i, costs.in_flight()[i] + 1);
+  double share = busy_share(costs, cut);
+  for (int more = 0; more < kMore && kWorthIt * share < 1; ++more) {
+    Costs raised = costs;
+    for (std::size_t i = 0; i + 1 < cut.size(); ++i) raise(raised, cut, i, raised.in_flight()[i] + 1);
+    const double raised_share = busy_share(raised, cut);
+    if (raised_share < kWorthIt * share) return;
+    for (std::size_t i = 0; i < cut.size(); ++i) costs.set_in_flight(i, raised.in_flight()[i]);
+    share = raised_share;
   }
 }
 
@@ -239,6 +262,44 @@ Partition described(Costs costs, Cut cut) {
 }
 
 }  // namespace
+
+std::vector<Worker> workers_of(const Swarm& swarm, std::span<const std::size_t> peers, std::uint64_t micro_batches) {
+  std::vector<Worker> workers;
+  for (std::size_t stage = 0; stage < peers.size(); ++stage) {
+    const Peer& peer = swarm.peers[peers[stage]];
+    Worker& worker = workers.emplace_back();
+    worker.speed = (peer.layers ? 1 : peer.speed) * std::min(1.0, peer.pace);
+    worker.layers = peer.layers;
+    worker.memory = peer.memory;
+    worker.uplink = peer.uplink;
+    if (stage + 1 < peers.size()) worker.to_next = swarm.link(peers[stage], peers[stage + 1]);
+    if (stage > 0) worker.to_previous = swarm.link(peers[stage], peers[stage - 1]);
+    if (peer.step_time) {
+      worker.micro_batch_time = *peer.step_time / std::min(1.0, peer.pace) / static_cast<double>(micro_batches);
+    }
+  }
+  return workers;
+}
+
+ActionTimes action_times(const ModelProfile& model, const Worker& worker, Layers layers, Versions versions) {
+  ActionTimes times{.forward = 0, .backward = 0};
+  for (std::size_t i = layers.begin; i < layers.end; ++i) {
+    const LayerTimes own = worker.layers ? (*worker.layers)[i] : LayerTimes{model[i].forward, model[i].backward};
+    times.forward += own.forward / worker.speed;
+    const double again = versions == Versions::kRecompute ? own.forward : 0;
+    times.backward += (own.backward + again) / worker.speed;
+  }
+  if (const double all = times.forward + times.backward; worker.micro_batch_time && all > 0) {
+    times.forward *= *worker.micro_batch_time / all;
+    times.backward *= *worker.micro_batch_time / all;
+  }
+  times.send_forward = bytes_forward(model, layers) / std::min(worker.uplink, worker.to_next.bandwidth);
+  times.send_backward = bytes_backward(model, layers) / std::min(worker.uplink, worker.to_previous.bandwidth);
+  times.latency_forward = worker.to_next.latency;
+  times.latency_backward = worker.to_previous.latency;
+  times.one_card = worker.uplink < worker.to_next.bandwidth + worker.to_previous.bandwidth;
+  return times;
+}
 
 Partition partition(const ModelProfile& model, std::span<const Worker> workers, const ScheduleOptions& options,
                     const Keeping& keeping) {
@@ -268,6 +329,17 @@ Partition partition(const ModelProfile& model, std::span<const Worker> workers, 
                      format_bytes(costs.memory(i, cut[i]).total()), format_bytes(*workers[i].memory));
   }
   return described(costs, cut);
+}
+
+double fastest(const ModelProfile& model, std::span<const Worker> workers, const ScheduleOptions& options,
+               const Keeping& keeping) {
+  if (workers.size() > model.size()) return kNever;
+  const Costs costs(model, workers, options, keeping);
+  const auto time = [&](std::size_t stage, Layers layers) {
+    return costs.fits(stage, layers, 1) ? costs.time(stage, layers) : kNever;
+  };
+  const auto cut = cheapest(costs.stages(), costs.layers(), time, [](double a, double b) { return std::max(a, b); });
+  return cut ? slowest_of(costs, *cut) : kNever;
 }
 
 }  // namespace rookery::plan

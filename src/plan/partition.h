@@ -7,6 +7,7 @@
 #include "plan/profile.h"
 #include "plan/schedule.h"
 #include "plan/stage_memory.h"
+#include "plan/swarm.h"
 
 namespace rookery::plan {
 
@@ -15,8 +16,16 @@ struct Worker {
   double speed = 1;                                         // how much faster than the profile
   std::optional<Bytes> memory{};                            // that it may use for its stage
   double uplink = std::numeric_limits<double>::infinity();  // bytes/s to its neighbours, both together
-  double latency = 0;                                       // seconds, to a neighbour
+  Link to_next{}, to_previous{};                            // its neighbours in the pipeline
+  std::shared_ptr<const std::vector<LayerTimes>> layers{};  // what each takes here, instead of the profile, at speed 1
+  std::optional<double> micro_batch_time{};                 // forward and backward take this long, whatever it holds
 };
+
+// The peers of a swarm as stages of one cluster, in this order.
+std::vector<Worker> workers_of(const Swarm& swarm, std::span<const std::size_t> peers, std::uint64_t micro_batches);
+
+// What the actions of a micro-batch take a worker that holds these layers.
+ActionTimes action_times(const ModelProfile& model, const Worker& worker, Layers layers, Versions versions);
 
 // A model on several peers.
 struct Partition {
@@ -29,8 +38,8 @@ struct Partition {
 };
 
 // Cuts the model for these workers, in their order, so that the slowest of all stages and links is as fast as it can
-// be, and each stage fits into its worker's memory; of all such cuts the most even one. Exact, by dynamic programming:
-// O(layers² · workers).
+// be, and each stage fits into its worker's memory; of all such cuts the one whose largest stage takes least memory,
+// and of those the most even one. Exact, by dynamic programming: O(layers² · workers).
 //
 // With `async` the number of micro-batches on their way is as large as it takes to keep the slowest stage busy while
 // others travel, where there is memory for it: max(N-i, ⌈round trip from stage i / slowest⌉), and a few more if a
@@ -44,5 +53,9 @@ Partition partition(const ModelProfile& model, std::span<const Worker> workers, 
 // The same for a cut that is given. Throws InputError if it does not fit.
 Partition partition(const ModelProfile& model, std::span<const Worker> workers, const ScheduleOptions& options,
                     const Keeping& keeping, const Cut& cut);
+
+// What `slowest` of the best partition would be, without the rest of it: infinite if there is none.
+double fastest(const ModelProfile& model, std::span<const Worker> workers, const ScheduleOptions& options,
+               const Keeping& keeping);
 
 }  // namespace rookery::plan

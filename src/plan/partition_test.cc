@@ -98,7 +98,7 @@ TEST(Partition, CutsWhereLittleCrossesIfLinksAreSlow) {
 
 TEST(Partition, KeepsMoreOnTheirWayWhereLinksAreSlowAndThereIsMemory) {
   const ModelProfile model(2, {.parameters = 1, .forward = 1, .backward = 2, .activations = 100});
-  std::vector<Worker> workers(2, {.latency = 3});
+  std::vector<Worker> workers(2, {.to_next = {.latency = 3}, .to_previous = {.latency = 3}});
   const ScheduleOptions async{.schedule = Schedule::kAsync};
   // Computing takes 3 s at each of two stages, and the way to the second and back 2·3 s: 12/3.
   EXPECT_EQ(partition(model, workers, async, {}).in_flight, (std::vector<std::size_t>{4, 1}));
@@ -106,8 +106,8 @@ TEST(Partition, KeepsMoreOnTheirWayWhereLinksAreSlowAndThereIsMemory) {
   EXPECT_EQ(partition(model, workers, async, {}).in_flight, (std::vector<std::size_t>{3, 1}));
 }
 
-// Four equal stages, and a border takes a quarter of a stage's time: a round trip takes 5.5 micro-batches, but with six
-// on their way actions get into each other's way.
+// Four equal stages, and a border takes a quarter of a stage's time: a round trip takes 5.5 micro-batches from the
+// first, 4 from the second and 2.5 from the third; but then nothing makes up for what is late.
 TEST(Partition, RehearsesWhatTheRoundTripLeavesOpen) {
   const ModelProfile model(4, {.parameters = 1, .forward = 1, .backward = 2, .border = 75, .gradients = 75});
   const std::vector<Worker> workers(4, {.uplink = 100});
@@ -115,6 +115,29 @@ TEST(Partition, RehearsesWhatTheRoundTripLeavesOpen) {
   const Partition partitioned = partition(model, workers, async, {});
   EXPECT_EQ(partitioned.slowest, 3);
   EXPECT_EQ(partitioned.in_flight, (std::vector<std::size_t>{7, 5, 4, 1}));
+}
+
+// However exactly layers were measured.
+TEST(Partition, SmallDifferencesDoNotMatterForWhatIsOnItsWay) {
+  const ScheduleOptions async{.schedule = Schedule::kAsync, .micro_batches = 4};
+  for (const double off : {-0.06, -0.03, 0.0, 0.03, 0.06}) {
+    ModelProfile model(4, {.parameters = 1, .forward = 1, .backward = 2, .border = 75, .gradients = 75});
+    model[1].forward *= 1 + off;
+    model[2].backward *= 1 - off;
+    const std::vector<Worker> workers(4, {.uplink = 100 * (1 + off)});
+    EXPECT_EQ(partition(model, workers, async, {}).in_flight, (std::vector<std::size_t>{7, 5, 4, 1})) << off;
+  }
+}
+
+// Staler gradients are not worth the little that could be gained.
+TEST(Partition, KeepsNoMoreOnTheirWayThanStagesWhereLinksAreFast) {
+  const ScheduleOptions async{.schedule = Schedule::kAsync, .micro_batches = 4};
+  for (const double off : {-0.06, 0.0, 0.06}) {
+    ModelProfile model(4, {.parameters = 1, .forward = 1, .backward = 2});
+    model[1].forward *= 1 + off;
+    const std::vector<Worker> workers(4, {.to_next = {.latency = 0.01}, .to_previous = {.latency = 0.01}});
+    EXPECT_EQ(partition(model, workers, async, {}).in_flight, (std::vector<std::size_t>{4, 3, 2, 1})) << off;
+  }
 }
 
 TEST(Partition, AsyncHoldsBackWhereMemoryIsShort) {

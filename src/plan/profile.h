@@ -32,4 +32,11 @@ struct LayerProfile {
 
 using ModelProfile = std::vector<LayerProfile>;
 
+// What one layer takes a particular peer for a micro-batch, in seconds.
+struct LayerTimes {
+  double forward = 0, backward = 0;
+
+  bool operator==(const LayerTimes&) const = default;
+};
+
 }  // namespace rookery::plan

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "base/suggest.h"
 
 namespace rookery::plan {
@@ -96,8 +97,9 @@ namespace {
 // Carries agendas out, each action as soon as its stage is free and its input is there.
 class Rehearsal {
  public:
-  Rehearsal(const std::vector<ScheduleOptions>& options, const std::vector<ActionTimes>& times, std::uint64_t steps)
-      : times_(times), total_(steps * options.at(0).micro_batches) {
+  Rehearsal(const std::vector<ScheduleOptions>& options, const std::vector<ActionTimes>& times, std::uint64_t steps,
+            double variation)
+      : times_(times), total_(steps * options.at(0).micro_batches), variation_(variation) {
     for (std::size_t i = 0; i < options.size(); ++i) {
       stages_.push_back({.agenda = Agenda(options[i], {i, options.size()})});
     }
@@ -122,8 +124,9 @@ class Rehearsal {
  private:
   struct Stage {
     Agenda agenda;
-    double free = 0;                          // when it has done what it does
-    std::vector<double> inputs{}, returns{};  // when each came
+    double free = 0;                             // when it has done what it does
+    double forward_free = 0, backward_free = 0;  // when what it sends has left
+    std::vector<double> inputs{}, returns{};     // when each came
   };
 
   static std::uint64_t come(const std::vector<double>& arrivals, double now) {
@@ -135,9 +138,8 @@ class Rehearsal {
     const Stage& stage = stages_[i];
     std::vector<double> moments = {stage.free};
     for (const auto* arrivals : {&stage.inputs, &stage.returns}) {
-      for (const double moment : *arrivals) {
-        if (moment > stage.free) moments.push_back(moment);
-      }
+      const auto later = std::ranges::upper_bound(*arrivals, stage.free);
+      moments.insert(moments.end(), later, arrivals->end());
     }
     std::ranges::sort(moments);
     for (const double now : moments) {
@@ -152,9 +154,23 @@ class Rehearsal {
       const std::uint64_t number = forward                        ? stage.agenda.forwards()
                                    : *action == Action::kBackward ? stage.agenda.backwards()
                                                                   : stage.agenda.backwards() - 1;
-      return PlannedAction{i, *action, number, now, now + takes};
+      return PlannedAction{i, *action, number, now, now + takes * factor(i, *action, number)};
     }
     return std::nullopt;
+  }
+
+  double factor(std::size_t stage, Action action, std::uint64_t number) const {
+    if (variation_ == 0) return 1;
+    static const std::array<double, 251> kDraws =
+        draws();  // a prime number, so that the same ones do not meet again soon
+    return 1 + variation_ * kDraws[(31 * stage + 17 * static_cast<std::size_t>(action) + 3 * number) % kDraws.size()];
+  }
+
+  static std::array<double, 251> draws() {
+    std::array<double, 251> draws;
+    Random random({word_of("rehearsal")});
+    for (double& draw : draws) draw = 2 * random.uniform() - 1;
+    return draws;
   }
 
   void carry_out(const PlannedAction& action) {
@@ -162,24 +178,29 @@ class Rehearsal {
     stage.agenda.done(action.action);
     stage.free = action.end;
     const ActionTimes& t = times_[action.stage];
+    const auto send = [&](double& line, double takes) { return line = std::max(line, action.end) + takes; };
+    double& back_line = t.one_card ? stage.forward_free : stage.backward_free;
     if (action.action == Action::kForward && action.stage + 1 < stages_.size()) {
-      stages_[action.stage + 1].inputs.push_back(action.end + t.send_forward);
+      const double sent = send(stage.forward_free, t.send_forward);
+      stages_[action.stage + 1].inputs.push_back(sent + t.latency_forward);
     } else if (action.action == Action::kBackward && action.stage > 0) {
-      stages_[action.stage - 1].returns.push_back(action.end + t.send_backward);
+      const double sent = send(back_line, t.send_backward);
+      stages_[action.stage - 1].returns.push_back(sent + t.latency_backward);
     }
   }
 
   const std::vector<ActionTimes>& times_;
   std::uint64_t total_;
+  double variation_;
   std::vector<Stage> stages_;
 };
 
 }  // namespace
 
 std::vector<PlannedAction> timeline(const std::vector<ScheduleOptions>& options, const std::vector<ActionTimes>& times,
-                                    std::uint64_t steps) {
+                                    std::uint64_t steps, double variation) {
   ROOKERY_CHECK(!options.empty() && options.size() == times.size());
-  return Rehearsal(options, times, steps).run();
+  return Rehearsal(options, times, steps, variation).run();
 }
 
 std::string draw(const std::vector<PlannedAction>& actions, std::size_t stages, double column) {

@@ -44,8 +44,9 @@ struct ScheduleOptions {
   std::uint64_t update_frequency = 1;  // of `async`: backwards to an update. Divides micro_batches
   std::size_t in_flight = 0;           // of `async`: L_i, micro-batches on their way from here; 0: N-i
 
-  // Backwards that an update takes.
+  // Backwards that an update takes, and updates that a step has.
   std::uint64_t group() const { return is_synchronous(schedule) ? micro_batches : update_frequency; }
+  std::uint64_t updates() const { return micro_batches / group(); }
 };
 
 // The most micro-batches of which a stage has done the forward and not yet the backward.
@@ -95,16 +96,19 @@ struct PlannedAction {
 // What actions take at one stage, in seconds.
 struct ActionTimes {
   double forward = 1, backward = 2, update = 0;
-  double send_forward = 0, send_backward = 0;  // until the border is at the next, and the previous, stage
+  double send_forward = 0, send_backward = 0;  // that a border takes on the way to the next, and the previous, stage;
+  double latency_forward = 0, latency_backward = 0;  // others wait for it, and so much later it is there
+  bool one_card = false;                             // both ways share what can be sent
 };
 
 // How `steps` steps would go, in the order in which actions begin. `options` of each stage differ in `in_flight` only.
+// `variation`: each action takes up to such a share more or less, at random, but always the same.
 // Requires: as many of both as there are stages.
 std::vector<PlannedAction> timeline(const std::vector<ScheduleOptions>& options, const std::vector<ActionTimes>& times,
-                                    std::uint64_t steps);
+                                    std::uint64_t steps, double variation = 0);
 
 // A picture of a timeline for a terminal: a row for each stage, a column for each `column` seconds, and in it the
-// micro-batch that is worked on. Forwards are numbers, backwards numbers in brackets, and updates follow as '|'.
+// micro-batch that is worked on. Forwards are numbers, backwards numbers in parentheses, and updates follow as '|'.
 std::string draw(const std::vector<PlannedAction>& actions, std::size_t stages, double column);
 
 }  // namespace rookery::plan

@@ -32,8 +32,8 @@ void check_cut(const Cut& cut, std::size_t layers, const std::string& name) {
     throw InputError("{} ends at layer {}, but the model has only {} layers", name, covered, layers);
   }
   if (covered < layers) {
-    throw InputError("{} ends at layer {}, and leaves layers {} to {} of the model to nobody", name, covered, covered,
-                     layers - 1);
+    throw InputError("{} ends at layer {}, but the model has {} layers: nobody would hold the others", name, covered,
+                     layers);
   }
 }
 

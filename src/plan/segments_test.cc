@@ -68,7 +68,8 @@ TEST(Segments, NeedCutsThatCoverTheModel) {
   EXPECT_EQ(refusal({{0, 2}, {2, 4}}, 4), "");
   EXPECT_EQ(refusal({{0, 1}, {1, 2}, {2, 3}}, 2), "pipeline.stages has 3 stages, but the model has only 2 layers");
   EXPECT_EQ(refusal({{0, 2}, {2, 9}}, 4), "pipeline.stages ends at layer 9, but the model has only 4 layers");
-  EXPECT_EQ(refusal({{0, 2}}, 4), "pipeline.stages ends at layer 2, and leaves layers 2 to 3 of the model to nobody");
+  EXPECT_EQ(refusal({{0, 2}}, 4),
+            "pipeline.stages ends at layer 2, but the model has 4 layers: nobody would hold the others");
   EXPECT_THAT(refusal({{0, 2}, {3, 4}}, 4), HasSubstr("without gaps, but [3, 4] follows layer 2"));
   EXPECT_THAT(refusal({{0, 2}, {2, 2}, {2, 4}}, 4), HasSubstr("without gaps"));
 }

@@ -24,6 +24,8 @@ struct Keeping {
   Versions versions = Versions::kStash;
   std::size_t optimizer_values = 2;  // per parameter
   std::size_t method_values = 0;     // per parameter: anchor, outer momentum, what is sent, what a codec owes
+
+  bool operator==(const Keeping&) const = default;
 };
 
 // What a stage takes, in bytes.

@@ -21,7 +21,9 @@ constexpr std::size_t kMaxStrangers = 64;
 constexpr std::size_t kMaxUnfetched = 4;           // checkpoints
 constexpr std::uint64_t kBytesPerParameter = 128;  // of a checkpoint, at most, and
 constexpr std::uint64_t kBytesBeside = 64 << 20;   // for what is not parameters
-constexpr double kLongestStep = 3600;              // in seconds; whoever says more is not believed
+constexpr std::uint32_t kMostSurveys = 3;          // that fail
+constexpr Duration kUntilNextSurvey = std::chrono::seconds(2);
+constexpr double kLongestStep = 3600;  // in seconds; whoever says more is not believed
 
 using net::Failure;
 using net::LinkError;
@@ -50,7 +52,8 @@ struct Seat {
   Alarm patience;
   std::optional<wire::Introduction> introduction{};
   std::optional<wire::Ready> ready{};
-  std::optional<std::uint64_t> halted{};  // the last step that it has begun, when it was told to stop
+  std::optional<wire::Surveyed> surveyed{};  // of the survey that is under way, or the last one
+  std::optional<std::uint64_t> halted{};     // the last step that it has begun, when it was told to stop
   std::deque<wire::Saved> unfetched{};
   bool linked = false, ended = false, gone = false, refused = false;
 
@@ -80,7 +83,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     }
     for (const auto& seat : self->seats_) {
       if (self->broken_) {
-        seat->link->close(LinkError(Failure::kCancelled, "", "cannot go on"));
+        seat->link->close(LinkError(Failure::kCancelled, "", self->broken_why_));
       } else {
         seat->link->close();
       }
@@ -102,6 +105,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   void abandon() {
     closed_ = true;
     for (const auto& seat : seats_) seat->link->close();
+    changed_.notify();
   }
 
  private:
@@ -173,8 +177,11 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   }
 
   // Whoever watches cannot go on (the disk is full), so nothing would come of what the peers still do.
-  void break_off(std::exception_ptr why) {
-    if (!broken_) broken_ = std::move(why);
+  void break_off(std::exception_ptr why, const std::string& text = "cannot go on") {
+    if (!broken_) {
+      broken_ = std::move(why);
+      broken_why_ = text;
+    }
     changed_.notify();
   }
 
@@ -230,25 +237,115 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     if (!same_model) refuse(seat, "its version of the model is not the same as that of this run");
     seat.ready = ready;
     watcher_.ready(seat.name(), ready);
-    const auto is_ready = [](const auto& other) { return other->ready.has_value(); };
-    if (seats_.size() == options_.peers && std::ranges::all_of(seats_, is_ready)) make_plan();
+    if (!planning_ && all_are_ready()) {
+      planning_ = true;
+      boost::asio::co_spawn(clock_.executor(), make_plan(shared_from_this()), boost::asio::detached);
+    }
   }
 
-  // Ranks go by name, so that the same swarm gives the same bits however it was started.
-  void make_plan() {
-    std::ranges::sort(seats_, {}, [](const auto& seat) { return seat->name(); });
-    plan_ = wire::Plan{.generation = 1};
-    for (const auto& seat : seats_) {
-      plan_->peers.push_back({.contact = seat->introduction->contact,
-                              .cluster = static_cast<std::uint32_t>(plan_->peers.size()),
-                              .weight = 1,
-                              .host = seat->introduction->host});
-      // What it has proved, not what it says.
-      plan_->peers.back().contact.fingerprint = seat->guest.key.bytes();
+  bool all_are_ready() const {
+    const auto is_ready = [](const auto& seat) { return seat->ready.has_value(); };
+    return seats_.size() == options_.peers && std::ranges::all_of(seats_, is_ready);
+  }
+
+  bool may_plan() const { return !closed_ && !stopping_ && !broken_ && all_are_ready(); }
+
+  // Whoever leaves while the plan is made makes room for another, and there is another plan.
+  static Task<> make_plan(std::shared_ptr<Core> self) {
+    try {
+      while (self->may_plan()) {
+        // Ranks go by name, so that the same swarm gives the same bits however it was started.
+        std::ranges::sort(self->seats_, {}, [](const auto& seat) { return seat->name(); });
+        const std::vector<std::shared_ptr<Seat>> planned = self->seats_;
+        auto surveying = survey(self, planned);
+        if (!co_await std::move(surveying)) continue;
+        wire::Plan plan = plan_for(planned);
+        if (self->options_.arrange) {
+          std::vector<Means> means;
+          for (const auto& seat : planned) means.push_back(means_of(*seat));
+          auto arranging = aside(self->options_.aside, [&] { self->options_.arrange(plan, means); });
+          co_await std::move(arranging);
+        }
+        if (!self->may_plan() || planned != self->seats_) continue;
+        self->announce(std::move(plan));
+        break;
+      }
+    } catch (const std::exception& error) {
+      self->break_off(std::current_exception(), error.what());
     }
-    std::vector<std::uint64_t> memory;
-    for (const auto& seat : seats_) memory.push_back(seat->introduction->memory);
-    if (options_.arrange) options_.arrange(*plan_, memory);
+    self->planning_ = false;
+  }
+
+  // Peers link up and find out about their links. False if there has to be another one: somebody has gone, or did not
+  // reach another. Throws if some of them cannot.
+  static Task<bool> survey(std::shared_ptr<Core> self, std::vector<std::shared_ptr<Seat>> peers) {
+    wire::Survey message{.number = ++self->surveys_};
+    for (const auto& seat : peers) {
+      seat->surveyed.reset();
+      message.peers.push_back(contact_of(*seat));
+    }
+    for (const auto& seat : peers) seat->talk.say(message);
+    Time deadline = self->clock_.now() + self->options_.links;
+    const auto is_done = [](const auto& seat) { return seat->surveyed.has_value(); };
+    while (self->may_plan() && self->seats_ == peers && !std::ranges::all_of(peers, is_done)) {
+      auto waiting = self->changed_.wait_until(self->clock_, deadline);
+      co_await std::move(waiting);
+      if (self->clock_.now() < deadline) continue;
+      for (const auto& seat : peers) {
+        if (is_done(seat)) continue;
+        seat->link->close(LinkError(Failure::kLate, "", "did not link up with the others in time"));
+      }
+      deadline = kNever;
+    }
+    if (!self->may_plan() || self->seats_ != peers) co_return false;
+    const auto failed = std::ranges::find_if(peers, [](const auto& seat) { return !seat->surveyed->text.empty(); });
+    if (failed == peers.end()) co_return true;
+    const wire::Surveyed& why = *(*failed)->surveyed;
+    if (++self->failed_surveys_ == kMostSurveys) {
+      throw Error("{} has no link to {}: {}", (*failed)->name(), why.culprit, why.text);
+    }
+    // Perhaps it was lost, and that is not known here yet.
+    auto waiting = self->clock_.sleep_for(kUntilNextSurvey);
+    co_await std::move(waiting);
+    co_return false;
+  }
+
+  // What it has proved, not what it says.
+  static wire::Contact contact_of(const Seat& seat) {
+    wire::Contact contact = seat.introduction->contact;
+    contact.fingerprint = seat.guest.key.bytes();
+    return contact;
+  }
+
+  void heard(Seat& seat, const wire::Surveyed& surveyed) {
+    if (surveyed.number > surveys_ || plan_) throw wire::WireError("surveyed out of turn");
+    if (surveyed.number < surveys_) return;  // an earlier one, with others
+    if (seat.surveyed) throw wire::WireError("surveyed twice");
+    seat.surveyed = surveyed;
+    changed_.notify();
+  }
+
+  static wire::Plan plan_for(const std::vector<std::shared_ptr<Seat>>& seats) {
+    wire::Plan plan{.generation = 1};
+    for (const auto& seat : seats) {
+      plan.peers.push_back({.contact = contact_of(*seat),
+                            .cluster = static_cast<std::uint32_t>(plan.peers.size()),
+                            .weight = 1,
+                            .host = seat->introduction->host});
+    }
+    return plan;
+  }
+
+  static Means means_of(const Seat& seat) {
+    Means means{
+        .name = seat.name(), .host = seat.introduction->host, .ready = *seat.ready, .links = seat.surveyed->links};
+    const std::uint64_t memory = seat.introduction->memory, resident = seat.ready->resident;
+    if (memory > 0) means.memory = memory - std::min(memory, resident);
+    return means;
+  }
+
+  void announce(wire::Plan plan) {
+    plan_ = std::move(plan);
     watcher_.planned(*plan_);
     deadline_ = clock_.now() + options_.links;
     for (const auto& seat : seats_) seat->talk.say(*plan_);
@@ -314,16 +411,17 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     try {
       while (!seat->unfetched.empty() && !self->closed_) {
         const wire::Saved& saved = seat->unfetched.front();
-        const auto folder = self->options_.incoming / fmt::format("{}-{}.tmp", seat->name(), saved.step);
+        const auto folder = self->options_.incoming / fmt::format("{}-{}.tmp", seat->name(), self->fetched_++);
         for (const wire::FileFacts& file : saved.files) {
           auto fetching = seat->files.fetch(file, folder / file.name, [&](std::uint64_t) { self->goes_on(); });
           co_await std::move(fetching);
         }
         if (self->closed_) break;
-        auto keeping = aside(self->options_.aside, [&] { self->watcher_.keep(saved.step, folder); });
+        bool is_whole = false;
+        auto keeping = aside(self->options_.aside, [&] { is_whole = self->watcher_.keep(saved.step, folder); });
         co_await std::move(keeping);
         if (self->closed_) break;
-        self->watcher_.saved(seat->name(), saved.step);
+        if (is_whole) self->watcher_.saved(seat->name(), saved.step);
         seat->talk.say(wire::Kept{.step = saved.step});
         seat->unfetched.pop_front();
       }
@@ -371,7 +469,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       if (!seat.refused) tell([&] { watcher_.left(seat.name(), why); });
       seats_.erase(place);
       if (options_.only_these && !seat.refused) give_up(fmt::format("{} cannot take part: {}", seat.name(), why));
-      return;
+      return changed_.notify();
     }
     if (begun_ || !stopping_) fail(seat.name(), why);  // who was told to stop before the beginning just leaves
     agree_on_the_end();
@@ -413,9 +511,12 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   std::optional<std::string> failure_;
   Time deadline_ = kNever;  // for what everybody has to do now
   Duration longest_step_{};
-  bool begun_ = false, stopping_ = false, end_is_known_ = false, closed_ = false;
+  bool planning_ = false, begun_ = false, stopping_ = false, end_is_known_ = false, closed_ = false;
   std::size_t strangers_ = 0;  // who have come and not introduced themselves
+  std::uint64_t fetched_ = 0;  // checkpoints, or parts of them
+  std::uint32_t surveys_ = 0, failed_surveys_ = 0;
   std::exception_ptr broken_;
+  std::string broken_why_;
   Signal changed_;
 };
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,9 +30,10 @@ class Watcher {
   virtual void evaluated(const std::string& /*peer*/, const wire::Evaluated& /*evaluation*/) {}
   virtual void ended(const std::string& /*peer*/, const wire::Ended& /*summary*/) {}
 
-  // A peer's checkpoint is in a folder, which is the watcher's from now on. keep() may take long, and is called where
-  // CoordinatorOptions::aside puts it: on another thread, with the others going on. saved() follows.
-  virtual void keep(std::uint64_t /*step*/, const std::filesystem::path& /*folder*/) {}
+  // What a peer has saved is in a folder, which is the watcher's from now on. keep() may take long, and is called where
+  // CoordinatorOptions::aside puts it: on another thread, with the others going on. Returns whether the checkpoint is
+  // whole with it; saved() follows if so.
+  virtual bool keep(std::uint64_t /*step*/, const std::filesystem::path& /*folder*/) { return true; }
   virtual void saved(const std::string& /*peer*/, std::uint64_t /*step*/) {}
   virtual void lost(const std::string& /*peer*/, const std::string& /*why*/) {}
 };
@@ -40,6 +42,15 @@ class Watcher {
 struct OfferedFile {
   wire::FileFacts facts;
   std::filesystem::path path;
+};
+
+// What a peer has to give.
+struct Means {
+  std::string name{};
+  std::optional<std::uint64_t> memory{};  // bytes, for the layers that it is to hold
+  std::string host{};
+  wire::Ready ready{};                      // what it has found out about itself,
+  std::vector<wire::SurveyedLink> links{};  // and about the ways from the others
 };
 
 struct CoordinatorOptions {
@@ -53,16 +64,18 @@ struct CoordinatorOptions {
   std::filesystem::path incoming{};                  // where checkpoints that peers send are put; empty: nowhere
   Duration introduction = std::chrono::seconds(30);  // for who has come to say who it is
   Duration preparation = std::chrono::minutes(30);   // to open the data and build the model
-  Duration links = std::chrono::seconds(60);         // for peers to link up once there is a plan
+  Duration links = std::chrono::seconds(60);         // for peers to link up, and to find out about their links
   Duration farewell = std::chrono::minutes(5);       // without a word, when everybody is to end
   Aside aside{};                                     // where long work goes
-  // Decides who holds what, when all are there: fills in clusters, stages and layers. Throws Error, one sentence, if
-  // these peers cannot train. Left out: each has a whole copy of a model with one layer.
-  std::function<void(wire::Plan& plan, const std::vector<std::uint64_t>& memory)> arrange{};
+  // Decides who holds what, when all are there: fills in clusters, stages and layers. May take long, and is called
+  // where long work goes. Throws Error, one sentence, if these peers cannot train. Left out: each has a whole copy of a
+  // model with one layer.
+  std::function<void(wire::Plan& plan, const std::vector<Means>& means)> arrange{};
 };
 
 // Brings a swarm together and sees it through: admits as many peers as are wanted, checks that they have the same model
-// and data, makes the plan, lets them begin together, and passes on what they report. Whoever comes later is refused.
+// and data, lets them link up and survey their links, makes the plan, lets them begin together, and passes on what they
+// report. Whoever comes later is refused.
 //
 // A peer that is lost before there is a plan makes room for another. One that is lost later ends the run: the others
 // are told to stop, one of them saves its copy, and run() names the peer that was lost.

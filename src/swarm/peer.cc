@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "measure/survey.h"
 #include "net/connector.h"
 #include "swarm/talk.h"
 
@@ -23,39 +24,42 @@ Expected expect(const wire::SwarmMessage& message, const std::string& coordinato
   throw wire::WireError("a message of the swarm out of turn");
 }
 
-std::size_t rank_of(const wire::Plan& plan, const net::Fingerprint& key) {
-  const auto same = [&](const wire::PlannedPeer& peer) { return peer.contact.fingerprint == key.bytes(); };
-  return static_cast<std::size_t>(std::ranges::find_if(plan.peers, same) - plan.peers.begin());
+std::size_t rank_of(const std::vector<wire::Contact>& peers, const net::Fingerprint& key) {
+  const auto same = [&](const wire::Contact& peer) { return peer.fingerprint == key.bytes(); };
+  return static_cast<std::size_t>(std::ranges::find_if(peers, same) - peers.begin());
 }
 
-// The links to all other peers of a plan. Of two peers the one of lower rank connects.
+// The links to all other peers of a swarm. Of two peers the one of lower rank connects; those that cannot dial each
+// other talk through the coordinator. When somebody has gone and another has come, there is another survey, and there
+// are new links: the two ends of one agree on the survey that it is for.
 class Links {
  public:
-  // Peers that cannot dial each other talk through the coordinator.
-  Links(Clock& clock, net::Host& host, const PeerOptions& options, const wire::Plan& plan,
-        std::shared_ptr<net::Link> coordinator)
+  Links(Clock& clock, net::Host& host, const PeerOptions& options, std::shared_ptr<net::Link> coordinator)
       : clock_(clock),
-        host_(host),
-        plan_(plan),
-        rank_(rank_of(plan, host.identity().fingerprint())),
-        connector_(clock, host, options.addresses, [this](const net::Guest& guest) { check(guest); }),
-        meetings_(plan.peers.size()),
-        alarm_(clock) {
+        own_(host.identity().fingerprint()),
+        patience_(options.links),
+        connector_(clock, host, options.addresses, [this](const net::Guest& guest) { check(guest); }) {
     connector_.use_relay(std::move(coordinator));
-    if (rank_ == plan.peers.size()) throw wire::WireError("a plan without this peer");
-    alarm_.set(clock.now() + options.links, [&host] { host.close(); });
   }
 
-  Task<> connect() {
+  // Throws LinkError with the name of the peer to which there is no link.
+  Task<> connect(wire::Survey survey) {
+    meetings_.clear();
+    survey_ = std::move(survey);
+    given_up_ = false;
+    rank_ = rank_of(survey_.peers, own_);
+    if (rank_ == survey_.peers.size()) throw wire::WireError("a swarm without this peer");
+    meetings_.resize(survey_.peers.size());
+    deadline_ = clock_.now() + patience_;
     TaskGroup group(clock_.executor());
-    group.spawn(guarded(accept_lower()));
-    for (std::size_t other = rank_ + 1; other < plan_.peers.size(); ++other) group.spawn(guarded(connect_to(other)));
+    group.spawn(accept_lower());
+    for (std::size_t other = rank_ + 1; other < meetings_.size(); ++other) group.spawn(connect_to(other));
     auto joined = group.join();
     co_await std::move(joined);
-    alarm_.cancel();
   }
 
   std::size_t rank() const { return rank_; }
+  const std::vector<wire::Contact>& peers() const { return survey_.peers; }
 
   std::vector<net::Link*> links() const {
     std::vector<net::Link*> links;
@@ -69,48 +73,120 @@ class Links {
     }
   }
 
- private:
-  void check(const net::Guest& guest) const {
-    if (rank_of(plan_, guest.key) >= rank_) throw LinkError(Failure::kRefused, "", "is not expected here");
+  // The same, and whoever is still connecting waits for nobody any more.
+  void give_up(const LinkError& reason) {
+    given_up_ = true;
+    connector_.stop_accepting();
+    close(reason);
   }
 
-  // If one link cannot be made, the others are of no use.
-  Task<> guarded(Task<> task) {
-    try {
-      co_await std::move(task);
-    } catch (const LinkError&) {
-      host_.close();
-      throw;
+ private:
+  static constexpr net::ChannelId kGreeting{.purpose = 0x0310};
+  static constexpr Duration kTryAgain = std::chrono::milliseconds(100);
+
+  void check(const net::Guest& guest) const {
+    if (rank_of(survey_.peers, guest.key) >= rank_) throw LinkError(Failure::kRefused, "", "is not expected here");
+  }
+
+  // The other may not have heard of this survey yet, and refuse; then it is tried again.
+  Task<> connect_to(std::size_t other) {
+    for (;;) {
+      try {
+        auto connecting = connector_.connect(survey_.peers[other]);
+        net::Connection connection = co_await std::move(connecting);
+        auto greeting = greet(*connection.meeting.link);
+        if (co_await std::move(greeting)) {
+          meetings_[other] = std::move(connection.meeting);
+          if (!given_up_) co_return;
+          close(LinkError(Failure::kCancelled, "", "there is another survey"));
+        }
+        if (given_up_ || clock_.now() >= deadline_) {
+          throw LinkError(Failure::kRefused, survey_.peers[other].name, "does not take part in this survey");
+        }
+      } catch (const LinkError&) {
+        give_up(LinkError(Failure::kCancelled, survey_.peers[other].name, "cannot be reached"));  // no use then
+        throw;
+      }
+      auto waiting = clock_.sleep_for(kTryAgain);
+      co_await std::move(waiting);
     }
   }
 
-  Task<> connect_to(std::size_t other) {
-    auto connecting = connector_.connect(plan_.peers[other].contact);
-    net::Connection connection = co_await std::move(connecting);
-    meetings_[other] = std::move(connection.meeting);
+  // False if the other end closes the link instead of an answer.
+  Task<bool> greet(net::Link& link) {
+    try {
+      Alarm alarm(clock_);
+      alarm.set(deadline_, [&link] { link.close(LinkError(Failure::kLate, "", "does not answer")); });
+      const auto channel = link.open(kGreeting);
+      auto sending = channel->send({.tag = survey_.number});
+      co_await std::move(sending);
+      auto hearing = channel->receive();
+      const net::Message answer = co_await std::move(hearing);
+      co_return answer.label.tag == survey_.number;
+    } catch (const LinkError&) {
+      co_return false;
+    }
+  }
+
+  bool all_lower_are_here() const {
+    for (std::size_t other = 0; other < rank_; ++other) {
+      if (!meetings_[other].link) return false;
+    }
+    return true;
   }
 
   Task<> accept_lower() {
-    for (std::size_t missing = rank_; missing > 0;) {
-      auto accepting = connector_.accept();
-      net::Connection connection = co_await std::move(accepting);
-      const std::size_t other = rank_of(plan_, connection.meeting.other.key);
-      if (other >= rank_ || (meetings_[other].link && !meetings_[other].link->has_ended())) {
-        connection.meeting.link->close(LinkError(Failure::kRefused, "", "is not expected here"));
-        continue;
+    TaskGroup greetings(clock_.executor());
+    std::optional<LinkError> failure;
+    while (!all_lower_are_here() && !failure) {
+      try {
+        auto accepting = connector_.accept(deadline_);
+        greetings.spawn(be_greeted(co_await std::move(accepting), survey_.number));
+      } catch (const LinkError& error) {
+        failure = error;
       }
-      if (!meetings_[other].link) --missing;  // else it has tried again
+    }
+    auto joined = greetings.join();
+    co_await std::move(joined);
+    for (std::size_t other = 0; other < rank_; ++other) {
+      if (meetings_[other].link) continue;
+      throw LinkError(failure->failure(), survey_.peers[other].name, std::string(failure->text()));
+    }
+  }
+
+  // Those who speak of another survey are refused, and will try again.
+  Task<> be_greeted(net::Connection connection, std::uint32_t number) {
+    net::Link& link = *connection.meeting.link;
+    const std::size_t other = rank_of(survey_.peers, connection.meeting.other.key);
+    try {
+      Alarm alarm(clock_);
+      alarm.set(deadline_, [&link] { link.close(LinkError(Failure::kLate, "", "says nothing")); });
+      const auto channel = link.open(kGreeting);
+      auto hearing = channel->receive();
+      const net::Message greeting = co_await std::move(hearing);
+      const bool is_expected = other < rank_ && !meetings_[other].link && greeting.label.tag == number;
+      if (!is_expected || given_up_) {
+        link.close(LinkError(Failure::kRefused, "", "is not expected here"));
+        co_return;
+      }
+      auto answering = channel->send({.tag = number});
+      co_await std::move(answering);
       meetings_[other] = std::move(connection.meeting);
+      if (all_lower_are_here()) connector_.stop_accepting();
+    } catch (const LinkError&) {
+      // It has gone again.
     }
   }
 
   Clock& clock_;
-  net::Host& host_;
-  const wire::Plan& plan_;
-  std::size_t rank_;
-  net::Connector connector_;
+  net::Fingerprint own_;
+  Duration patience_;
+  wire::Survey survey_;
+  bool given_up_ = false;
+  Time deadline_{};
+  std::size_t rank_ = 0;
   std::vector<net::Meeting> meetings_;  // by rank
-  Alarm alarm_;
+  net::Connector connector_;
 };
 
 // What a peer's life has in common with the loop that listens to the coordinator.
@@ -160,6 +236,57 @@ Task<> listen(std::shared_ptr<Life> life, Work* work) {
   work->abandon();
 }
 
+// Links up with the others, finds out what the links can carry, and says so. What fails is for the coordinator to
+// judge: it may be that somebody has just left.
+Task<> survey(Clock& clock, Life& life, Links& links, wire::Survey order) {
+  wire::Surveyed surveyed{.number = order.number};
+  try {
+    auto connecting = links.connect(std::move(order));
+    co_await std::move(connecting);
+    auto looking = measure::survey(clock, links.rank(), links.links());
+    for (const measure::SurveyedLink& link : co_await std::move(looking)) {
+      surveyed.links.push_back({.peer = static_cast<std::uint32_t>(link.peer),
+                                .bandwidth = link.bandwidth,
+                                .latency = link.latency,
+                                .while_sharing = link.while_sharing});
+    }
+  } catch (const LinkError& error) {
+    surveyed.culprit = error.peer();
+    surveyed.text = error.text();
+    links.give_up(LinkError(Failure::kCancelled, error.peer(), surveyed.text));
+  }
+  life.talk.say(surveyed);
+}
+
+// Surveys, and in the end the plan. A survey that is still under way when something else is said has been given up.
+Task<wire::Plan> hear_plan(Clock& clock, Life& life, Links& links) {
+  TaskGroup surveys(clock.executor());
+  for (;;) {
+    std::optional<wire::SwarmMessage> message;
+    std::exception_ptr failure;
+    try {
+      auto hearing = life.talk.hear();
+      message = co_await std::move(hearing);
+    } catch (const Error&) {
+      failure = std::current_exception();
+    }
+    if (surveys.running() > 0) links.give_up(LinkError(Failure::kCancelled, "", "there is another survey"));
+    auto joined = surveys.join();
+    co_await std::move(joined);
+    if (failure) std::rethrow_exception(failure);
+    if (const auto* order = std::get_if<wire::Survey>(&*message)) {
+      surveys.spawn(survey(clock, life, links, *order));
+      continue;
+    }
+    auto plan = expect<wire::Plan>(*message, life.coordinator);
+    const auto same = [](const wire::PlannedPeer& peer, const wire::Contact& contact) {
+      return peer.contact == contact;
+    };
+    if (!std::ranges::equal(plan.peers, links.peers(), same)) throw wire::WireError("a plan for others");
+    co_return plan;
+  }
+}
+
 }  // namespace
 
 Task<> take_part(Clock& clock, net::Host& host, PeerOptions options, Work& work) {
@@ -184,19 +311,11 @@ Task<> take_part(Clock& clock, net::Host& host, PeerOptions options, Work& work)
     failed.text = error.what();
   }
   wire::Plan plan;
-  std::optional<Links> links;
+  Links links(clock, host, options, life->link);
   if (!failure) {
-    auto planning = talk.hear();
-    plan = expect<wire::Plan>(co_await std::move(planning), life->coordinator);
-    links.emplace(clock, host, options, plan, life->link);
-    try {
-      auto connecting = links->connect();
-      co_await std::move(connecting);
-      talk.say(wire::Linked{.generation = plan.generation});
-    } catch (const LinkError& error) {
-      failure = std::current_exception();
-      failed = {.culprit = error.peer(), .text = std::string(error.text())};
-    }
+    auto planning = hear_plan(clock, *life, links);
+    plan = co_await std::move(planning);
+    talk.say(wire::Linked{.generation = plan.generation});
   }
   if (!failure) {
     auto beginning = talk.hear();
@@ -204,7 +323,7 @@ Task<> take_part(Clock& clock, net::Host& host, PeerOptions options, Work& work)
     TaskGroup listening(clock.executor());
     listening.spawn(listen(life, &work));
     try {
-      auto training = work.train({.plan = plan, .rank = links->rank(), .links = links->links()},
+      auto training = work.train({.plan = plan, .rank = links.rank(), .links = links.links()},
                                  [life](const wire::SwarmMessage& message) { life->talk.say(message); });
       const wire::Ended ended = co_await std::move(training);
       talk.say(ended);
@@ -220,7 +339,7 @@ Task<> take_part(Clock& clock, net::Host& host, PeerOptions options, Work& work)
   if (failure) {
     talk.say(failed);
     // The others learn who is to blame before they miss this one.
-    if (links) links->close(LinkError(Failure::kCancelled, failed.culprit, failed.text));
+    links.close(LinkError(Failure::kCancelled, failed.culprit, failed.text));
   }
   auto leaving = life->link->ended();
   co_await std::move(leaving);

@@ -319,7 +319,7 @@ TEST_F(SwarmTest, StopAtAnyMomentEndsAllAtTheSameStep) {
     } once;
     once.coordinate(3);
     const auto stop = [&]() -> Task<> {
-      co_await once.world_.clock().sleep_for(200ms + std::chrono::microseconds(379 * seed));
+      co_await once.world_.clock().sleep_for(600ms + std::chrono::microseconds(379 * seed));
       once.coordinator_->stop("interrupted");
     };
     EXPECT_EQ(once.run(all(once.join("a", 1ms, 1000), once.join("b", 1ms, 1000), once.join("c", 1ms, 1000), stop())),
@@ -329,6 +329,49 @@ TEST_F(SwarmTest, StopAtAnyMomentEndsAllAtTheSameStep) {
       EXPECT_FALSE(peer.failure) << name << ": " << *peer.failure;
       EXPECT_EQ(peer.work->steps_done, once.peers_["a"].work->steps_done) << "seed " << seed;
     }
+  }
+}
+
+// Links come before the news that they would: whoever hears late of a survey does not miss it.
+TEST_F(SwarmTest, WhoeverHearsLateOfASurveyIsWaitedFor) {
+  for (const Duration late : {20ms, 300ms, 2000ms}) {
+    for (const std::string name : {"a", "b", "c"}) {
+      struct Once : SwarmTest {
+        void TestBody() override {}
+      } once;
+      once.coordinate(3);
+      const std::string number(1, static_cast<char>('1' + (name[0] - 'a')));
+      once.network_.set_line("coordinator", "host-" + name + number, {.bandwidth = 100e6, .latency = late});
+      EXPECT_EQ(once.run(all(once.join("a", 1ms, 10), once.join("b", 2ms, 10), once.join("c", 3ms, 10))), "");
+      EXPECT_EQ(once.where_[name], "host-" + name + number);
+      EXPECT_EQ(once.witness_.who_ended.size(), 3u);
+    }
+  }
+}
+
+// Whoever goes while links are looked at makes room for another, whenever that is; the others link up anew.
+TEST_F(SwarmTest, APeerThatGoesBeforeThePlanIsReplacedAtAnyMoment) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    struct Once : SwarmTest {
+      void TestBody() override {}
+    } once;
+    once.coordinate(3);
+    const auto crash = [&]() -> Task<> {
+      co_await once.world_.clock().sleep_for(60ms + 6ms * seed);
+      if (once.witness_.plan.peers.empty()) once.network_.crash(once.where_["b"]);
+    };
+    const auto replace = [&]() -> Task<> {
+      co_await once.world_.clock().sleep_for(2s);
+      if (!once.witness_.plan.peers.empty()) co_return;
+      auto joining = once.join("d", 1ms, 10);
+      co_await std::move(joining);
+    };
+    EXPECT_EQ(
+        once.run(all(once.join("a", 1ms, 10), once.join("b", 1ms, 10), once.join("c", 1ms, 10), crash(), replace())),
+        "")
+        << "seed " << seed;
+    EXPECT_EQ(once.witness_.who_ended.size(), 3u) << "seed " << seed;
+    EXPECT_TRUE(once.witness_.who_ended.contains("a") && once.witness_.who_ended.contains("c")) << "seed " << seed;
   }
 }
 
@@ -359,9 +402,10 @@ TEST_F(FilesTest, WhatAPeerLacksItFetches) {
   const auto checkpoint = make_file("checkpoint", 3'000'000);
   options_.incoming = folder_ / "incoming";
   struct Keeper : Witness {
-    void keep(std::uint64_t step, const std::filesystem::path& where) override {
+    bool keep(std::uint64_t step, const std::filesystem::path& where) override {
       EXPECT_EQ(step, 20u);
       kept = digest_of_file(where / "model");
+      return true;
     }
     void saved(const std::string& peer, std::uint64_t) override {
       EXPECT_EQ(peer, "a");
@@ -471,19 +515,52 @@ TEST_F(IntruderTest, WhoeverIsNeverReadyMakesRoomAgain) {
 }
 
 TEST_F(IntruderTest, WhoeverEndsBeforeTheBeginningIsNamed) {
-  coordinate(2);
+  coordinate(1);
   std::string hasty;
   const auto end_at_once = [](Talk& talk, net::Host& host) -> Task<> {
     talk.say(introduction(host));
     auto assigning = talk.hear();
     co_await std::move(assigning);
     talk.say(wire::Ready{.data = "data", .model = "model", .parameters = 100});
+    auto surveying = talk.hear();
+    const auto survey = std::get<wire::Survey>(co_await std::move(surveying));
+    talk.say(wire::Surveyed{.number = survey.number});
     auto planning = talk.hear();
     co_await std::move(planning);
     talk.say(wire::Ended{});
   };
-  EXPECT_THAT(run(all(intrude("hasty", end_at_once, hasty), join("a", 1ms, 10))), HasSubstr("hasty was lost"));
-  EXPECT_TRUE(peers_["a"].over);
+  EXPECT_THAT(run(all(intrude("hasty", end_at_once, hasty))), HasSubstr("hasty was lost"));
+}
+
+// What is said out of turn before there is a plan costs nobody but whoever says it.
+TEST_F(IntruderTest, WhoeverDisturbsASurveyMakesRoom) {
+  const std::vector<wire::SwarmMessage> said = {wire::Ended{}, wire::Linked{.generation = 1},
+                                                wire::StepReport{.step = 1}, wire::Surveyed{.number = 7},
+                                                wire::Saved{.step = 1}};
+  for (const wire::SwarmMessage& message : said) {
+    struct Once : IntruderTest {
+      void TestBody() override {}
+    } once;
+    once.coordinate(2);
+    std::string ending;
+    const auto disturb = [&](Talk& talk, net::Host& host) -> Task<> {
+      talk.say(introduction(host));
+      auto assigning = talk.hear();
+      co_await std::move(assigning);
+      talk.say(wire::Ready{.data = "data", .model = "model", .parameters = 100});
+      auto surveying = talk.hear();
+      co_await std::move(surveying);
+      talk.say(message);
+    };
+    const auto later = [&]() -> Task<> {
+      co_await once.world_.clock().sleep_for(1s);
+      auto joining = once.join("b", 1ms, 10);
+      co_await std::move(joining);
+    };
+    EXPECT_EQ(once.run(all(once.intrude("disturber", disturb, ending), once.join("a", 1ms, 10), later())), "")
+        << message.index();
+    EXPECT_EQ(once.witness_.who_ended, (std::set<std::string>{"a", "b"})) << message.index();
+  }
 }
 
 // Somebody who has a ticket but no seat cannot disturb a run that has begun.
@@ -553,7 +630,7 @@ TEST_F(FilesTest, ACheckpointThatCannotBeKeptEndsTheRunAtOnce) {
   const auto checkpoint = make_file("checkpoint", 3'000'000);
   options_.incoming = folder_ / "incoming";
   struct FullDisk : Witness {
-    void keep(std::uint64_t, const std::filesystem::path&) override { throw Error("no space left"); }
+    bool keep(std::uint64_t, const std::filesystem::path&) override { throw Error("no space left"); }
   } full_disk;
   coordinate(2, &full_disk);
   const Time start = world_.clock().now();

@@ -63,6 +63,8 @@ std::optional<double> Diloco::drift(Copy copy) const {
   return std::sqrt(squares);
 }
 
-std::vector<Method::NamedState> Diloco::state() { return {{"anchor", anchor_}, {"outer_momentum", momentum_}}; }
+std::vector<Method::NamedState> Diloco::state() {
+  return {{.name = "anchor", .values = anchor_}, {.name = "outer_momentum", .values = momentum_}};
+}
 
 }  // namespace rookery::sync

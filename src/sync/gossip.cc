@@ -4,7 +4,7 @@
 
 namespace rookery::sync {
 
-Gossip::Gossip(Rounds& rounds, Topology topology, GossipOptions options)
+Gossip::Gossip(Rounds& rounds, plan::Topology topology, GossipOptions options)
     : rounds_(rounds), topology_(std::move(topology)), options_(options) {}
 
 void Gossip::start(Copy copy) { mixed_.resize(copy.parameters.size()); }

@@ -2,8 +2,8 @@
 
 #include <vector>
 
+#include "plan/topology.h"
 #include "sync/method.h"
-#include "sync/topology.h"
 
 namespace rookery::sync {
 
@@ -27,7 +27,7 @@ struct GossipOptions {
 // the update, and the snapshot for the next exchange are one pass over memory.
 class Gossip final : public Method {
  public:
-  Gossip(Rounds& rounds, Topology topology, GossipOptions options);
+  Gossip(Rounds& rounds, plan::Topology topology, GossipOptions options);
 
   void start(Copy copy) override;
   Task<> before_update(std::uint64_t step, Copy copy) override;
@@ -41,10 +41,10 @@ class Gossip final : public Method {
   Task<> end_exchange();
 
   Rounds& rounds_;
-  Topology topology_;
+  plan::Topology topology_;
   GossipOptions options_;
   std::vector<float> mixed_;  // what is exchanged, and then its result
-  Mix mix_;                   // of this step
+  plan::Mix mix_;             // of this step
   bool has_result_ = false;   // that the parameters do not have yet
   std::unique_ptr<Round> exchange_;
 };

@@ -1,7 +1,9 @@
 #include "sync/link_rounds.h"
 
+#include <algorithm>
 #include <future>
 #include <map>
+#include <optional>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
@@ -10,6 +12,7 @@
 #include "base/signal.h"
 #include "collective/group_exchange.h"
 #include "collective/ring_all_reduce.h"
+#include "plan/grid.h"
 
 namespace rookery::sync {
 namespace {
@@ -17,10 +20,13 @@ namespace {
 using collective::GroupExchange;
 using collective::RingAllReduce;
 using net::LinkError;
+using Kind = plan::GridPhase::Kind;
 
 // Purposes of channels; each segment has a block of indices.
-constexpr std::uint16_t kAveragePurpose = 0x0200, kMixPurpose = 0x0201, kApartPurpose = 0x0202;
+constexpr std::uint16_t kAveragePurpose = 0x0200, kMixPurpose = 0x0201, kApartPurpose = 0x0202,
+                        kMixRingPurpose = 0x0203;
 constexpr std::uint32_t kIndicesPerSegment = 1 << 20;
+constexpr std::size_t kMostPhases = 32;  // of one average
 
 }  // namespace
 
@@ -29,17 +35,41 @@ constexpr std::uint32_t kIndicesPerSegment = 1 << 20;
 struct LinkRounds::Collectives {
   Collectives(Clock& c, std::size_t own, std::vector<net::Link*> to, LinkRoundsOptions o)
       : clock(c), rank(own), links(std::move(to)), options(o) {
-    const std::size_t peers = links.size();
-    const auto channels = static_cast<std::uint32_t>(2 * (peers - 1));
-    const collective::Ring ring{
-        .rank = rank, .size = peers, .previous = links[(rank + peers - 1) % peers], .next = links[(rank + 1) % peers]};
-    ROOKERY_CHECK(options.slots * channels <= kIndicesPerSegment, "{} slots for {} peers", options.slots, peers);
+    phases = plan::grid_phases(rank, links.size(), options.group, options.together);
     for (std::size_t slot = 0; slot < options.slots; ++slot) {
-      const net::ChannelId first =
-          channel(options.apart ? kApartPurpose : kAveragePurpose, static_cast<std::uint32_t>(slot) * channels);
-      reduces.push_back(std::make_unique<RingAllReduce>(
-          clock, ring, first, collective::AllReduceOptions{.codec = options.codec, .stall = options.stall}));
+      for (std::size_t phase = 0; phase < phases.size(); ++phase) reduces.push_back(reduce(slot, phase));
     }
+  }
+
+  // Each ring of each slot has channels of its own, for as many steps as the largest ring has.
+  std::unique_ptr<RingAllReduce> reduce(std::size_t slot, std::size_t phase) const {
+    const std::size_t steps = 2 * (std::min(options.group, links.size()) - 1);
+    const bool is_grid = links.size() > options.group || options.together > 1;
+    const plan::GridPhase& own = phases[phase];
+    const std::size_t first = (is_grid ? slot * kMostPhases + own.number : slot) * steps;
+    ROOKERY_CHECK(own.number < kMostPhases && first + steps <= kIndicesPerSegment, "slot {}, phase {}", slot, phase);
+    return ring_of(own.members,
+                   channel(options.apart ? kApartPurpose : kAveragePurpose, static_cast<std::uint32_t>(first)),
+                   own.kind == Kind::kHandOn ? collective::Codec::kNone : options.codec);
+  }
+
+  std::unique_ptr<RingAllReduce> ring_of(const std::vector<std::size_t>& members, net::ChannelId first,
+                                         collective::Codec codec) const {
+    const auto own = static_cast<std::size_t>(std::ranges::find(members, rank) - members.begin());
+    const std::size_t size = members.size();
+    const collective::Ring ring{.rank = own,
+                                .size = size,
+                                .previous = links[members[(own + size - 1) % size]],
+                                .next = links[members[(own + 1) % size]]};
+    return std::make_unique<RingAllReduce>(
+        clock, ring, first,
+        collective::AllReduceOptions{.codec = codec, .chunk_bytes = chunk_bytes(), .stall = options.stall});
+  }
+
+  std::size_t chunk_bytes() const {
+    constexpr std::size_t kLeast = 1024;  // a block of values of a codec
+    const auto usual = static_cast<double>(collective::AllReduceOptions{}.chunk_bytes);
+    return std::max(kLeast, static_cast<std::size_t>(usual / options.scale) / sizeof(float) * sizeof(float));
   }
 
   net::ChannelId channel(std::uint16_t purpose, std::uint32_t index) const {
@@ -47,7 +77,7 @@ struct LinkRounds::Collectives {
         .purpose = purpose, .generation = options.generation, .index = options.segment * kIndicesPerSegment + index};
   }
 
-  GroupExchange& exchange(const Mix& mix) {
+  GroupExchange& exchange(const plan::Mix& mix) {
     auto& exchange = exchanges[mix.group];
     if (exchange) return *exchange;
     std::vector<net::Link*> others;
@@ -66,10 +96,20 @@ struct LinkRounds::Collectives {
     return *exchange;
   }
 
+  RingAllReduce& group_ring(const plan::Mix& mix) {
+    auto& ring = group_rings[mix.group];
+    if (ring) return *ring;
+    const auto first = static_cast<std::uint32_t>(mix.group * 2 * links.size());
+    ring = ring_of(mix.members, channel(kMixRingPurpose, first), options.codec);
+    if (failure) ring->cancel(*failure);
+    return *ring;
+  }
+
   void cancel(const LinkError& reason) {
     if (failure) return;
     failure = std::make_shared<LinkError>(reason);
     for (const auto& reduce : reduces) reduce->cancel(reason);
+    for (const auto& [group, ring] : group_rings) ring->cancel(reason);
     for (const auto& [group, exchange] : exchanges) exchange->cancel(reason);
   }
 
@@ -84,11 +124,58 @@ struct LinkRounds::Collectives {
   }
 
   static Task<> average(std::shared_ptr<Collectives> self, std::size_t slot, collective::Contribution contribution) {
-    auto running = self->reduces[slot]->run(contribution);
-    co_await std::move(running);
+    if (self->phases.empty()) {  // alone
+      for (float& value : contribution.values) value *= contribution.weight;
+    }
+    for (std::size_t i = 0; i < self->phases.size(); ++i) {
+      collective::Contribution own = contribution;
+      if (i > 0) {
+        own.weight = self->phases[i].brings ? 1.0f : 0.0f;
+        own.lost = {};  // of sums that several have, nobody keeps what is lost: all have to stay equal
+      }
+      const bool is_axis = self->phases[i].kind == Kind::kAxis;
+      auto running = is_axis ? along_axes(self, slot, i, own) : self->ring(slot, i).run(own);
+      co_await std::move(running);
+      while (is_axis && self->goes_on(i)) ++i;
+    }
   }
 
-  static Task<> mix(std::shared_ptr<Collectives> self, std::span<float> values, Mix mix) {
+  RingAllReduce& ring(std::size_t slot, std::size_t phase) const { return *reduces[slot * phases.size() + phase]; }
+
+  // There is another axis after this one.
+  bool goes_on(std::size_t axis) const { return axis + 1 < phases.size() && phases[axis + 1].kind == Kind::kAxis; }
+
+  // Scatters along this axis, has the piece that is left summed along the others, and gathers.
+  static Task<> along_axes(std::shared_ptr<Collectives> self, std::size_t slot, std::size_t axis,
+                           collective::Contribution contribution) {
+    RingAllReduce& ring = self->ring(slot, axis);
+    if (!self->goes_on(axis)) {
+      auto running = ring.run(contribution);
+      co_await std::move(running);
+      co_return;
+    }
+    auto scattering = ring.reduce_scatter(contribution);
+    co_await std::move(scattering);
+    auto others = along_axes(self, slot, axis + 1, {.values = ring.own_piece(contribution.values)});
+    co_await std::move(others);
+    auto gathering = ring.all_gather(contribution.values);
+    co_await std::move(gathering);
+  }
+
+  bool averages_on_ring(const plan::Mix& mix) const {
+    const std::size_t channels = (mix.group + std::size_t{1}) * 2 * links.size();
+    return mix.averages && mix.members.size() >= plan::kSmallestRing && options.codec == collective::Codec::kNone &&
+           channels <= kIndicesPerSegment;
+  }
+
+  static Task<> mix(std::shared_ptr<Collectives> self, std::span<float> values, plan::Mix mix) {
+    if (self->averages_on_ring(mix)) {
+      const auto own = std::ranges::find(mix.members, self->rank) - mix.members.begin();
+      const float weight = mix.weights[static_cast<std::size_t>(own)];
+      auto averaging = self->group_ring(mix).run({.values = values, .weight = weight});
+      co_await std::move(averaging);
+      co_return;
+    }
     auto running = self->exchange(mix).run(values, mix.weights);
     co_await std::move(running);
   }
@@ -97,8 +184,10 @@ struct LinkRounds::Collectives {
   std::size_t rank;
   std::vector<net::Link*> links;
   LinkRoundsOptions options;
-  std::vector<std::unique_ptr<RingAllReduce>> reduces;                // by slot
+  std::vector<plan::GridPhase> phases;
+  std::vector<std::unique_ptr<RingAllReduce>> reduces;                // by slot and phase
   std::map<std::uint32_t, std::unique_ptr<GroupExchange>> exchanges;  // by group
+  std::map<std::uint32_t, std::unique_ptr<RingAllReduce>> group_rings;
   std::shared_ptr<const LinkError> failure;
 };
 
@@ -107,7 +196,8 @@ struct LinkRounds::Running {
   bool ended = false;
   std::exception_ptr failure;
   Signal changed;
-  std::promise<void> over;  // for whoever cannot wait in a task; set last, on the clock's executor
+  std::optional<Span> span;  // of whoever starts it, and then of the clock's executor
+  std::promise<void> over;   // for whoever cannot wait in a task; set last, on the clock's executor
 };
 
 class LinkRounds::Handle final : public Round {
@@ -126,6 +216,8 @@ class LinkRounds::Handle final : public Round {
                       [collectives = rounds_.collectives_, reason] { collectives->cancel(reason); });
     running_->over.get_future().wait();
   }
+
+  bool has_ended() const override { return running_->ended; }
 
   Task<> finish() override {
     const auto running = running_;
@@ -153,17 +245,19 @@ LinkRounds::~LinkRounds() { cancel(LinkError(net::Failure::kCancelled, "", "left
 std::unique_ptr<Round> LinkRounds::average(std::size_t slot, std::span<float> values, float share,
                                            std::span<float> lost) {
   ROOKERY_CHECK(slot < slots_, "slot {} of {}", slot, slots_);
-  return start(Collectives::average(collectives_, slot, {.values = values, .weight = share, .lost = lost}));
+  return start(Collectives::average(collectives_, slot, {.values = values, .weight = share, .lost = lost}), "average");
 }
 
-std::unique_ptr<Round> LinkRounds::mix(std::span<float> values, const Mix& mix) {
-  return start(Collectives::mix(collectives_, values, mix));
+std::unique_ptr<Round> LinkRounds::mix(std::span<float> values, const plan::Mix& mix) {
+  return start(Collectives::mix(collectives_, values, mix), "mix");
 }
 
-std::unique_ptr<Round> LinkRounds::start(Task<> task) {
+std::unique_ptr<Round> LinkRounds::start(Task<> task, const char* what) {
   const auto running = std::make_shared<Running>();
+  running->span.emplace(collectives_->options.watch, what, collectives_->options.segment);
   boost::asio::co_spawn(clock_.executor(), Collectives::guarded(collectives_, std::move(task)),
                         [running, home = home_](std::exception_ptr failure) {
+                          running->span.reset();
                           boost::asio::post(home, [running, failure] {
                             running->ended = true;
                             running->failure = failure;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/span.h"
 #include "collective/codec.h"
 #include "net/link.h"
 #include "sync/rounds.h"
@@ -16,8 +17,12 @@ struct LinkRoundsOptions {
   std::uint32_t segment = 0;  // each has channels of its own
   bool apart = false;         // not training, but evaluations and checkpoints: has channels and a count of its own
   std::size_t slots = 1;      // for averages
+  std::size_t group = 16;     // the most members of a ring; with more peers averages go along the axes of a grid
+  std::size_t together = 1;   // blocks of so many are on one computer each, and average among themselves first
+  double scale = 1;           // how many values each one stands for
   collective::Codec codec = collective::Codec::kNone;
   Duration stall = std::chrono::seconds(30);  // how long nothing may move once every peer takes part
+  BeginSpan watch{};                          // rounds, by segment
 };
 
 // Rounds over this peer's links. The collectives run on the clock's executor; whoever starts rounds may live on another
@@ -26,8 +31,9 @@ struct LinkRoundsOptions {
 // A failure is final: once a round has failed, all that follow fail with the same reason.
 class LinkRounds final : public Rounds {
  public:
-  // `links`: to every peer by its rank; nullptr for this one, and for those with whom it shares no round. They outlive
-  // this. Made, and destroyed, on the clock's executor.
+  // `links`: to every peer by its rank; nullptr for this one, and for those with whom it shares no round: averages need
+  // the neighbours in each ring of plan::grid_phases(). They outlive this. Made, and destroyed, on the clock's
+  // executor.
   LinkRounds(Clock& clock, Executor home, std::size_t rank, std::vector<net::Link*> links, LinkRoundsOptions options);
   ~LinkRounds() override;
 
@@ -35,7 +41,7 @@ class LinkRounds final : public Rounds {
   std::size_t peers() const override { return peers_; }
   std::unique_ptr<Round> average(std::size_t slot, std::span<float> values, float share,
                                  std::span<float> lost) override;
-  std::unique_ptr<Round> mix(std::span<float> values, const Mix& mix) override;
+  std::unique_ptr<Round> mix(std::span<float> values, const plan::Mix& mix) override;
 
   // What rounds that are set apart have taken on a link.
   static net::Traffic apart_traffic(const net::Link& link);
@@ -48,7 +54,7 @@ class LinkRounds final : public Rounds {
   struct Running;
   class Handle;
 
-  std::unique_ptr<Round> start(Task<> task);
+  std::unique_ptr<Round> start(Task<> task, const char* what);
 
   Clock& clock_;
   Executor home_;

@@ -24,18 +24,23 @@ void LocalRounds::start(Copy copy) {
     part.ranges = std::move(fragment);
     part.values.resize(size * (1 + copy.moments.size()));
     if (options_.lossy) part.lost.resize(size);
+    if (!options_.holds_up) part.before.resize(part.values.size());
   }
 }
 
 Task<> LocalRounds::after_step(std::uint64_t step, Copy copy) {
   if (step < first_step_) co_return;
-  const std::uint64_t done = step + 1 - first_step_, interval = options_.interval;
+  done_ = step + 1 - first_step_;
+  const std::uint64_t interval = options_.interval;
   for (std::size_t slot = 0; slot < parts_.size(); ++slot) {
     const std::uint64_t offset = (slot + 1) * interval / parts_.size();
-    if (done >= offset && (done - offset) % interval == 0) begin(slot, done, copy);
+    if (done_ < offset || (done_ - offset) % interval != 0) continue;
+    if (parts_[slot].round) co_await end(parts_[slot], copy);
+    begin(slot, copy);
   }
   for (Part& part : parts_) {
-    if (part.round && done == part.begun + options_.delay) co_await end(part, copy);
+    if (!part.round) continue;
+    if (options_.holds_up ? done_ == part.begun + options_.delay : part.round->has_ended()) co_await end(part, copy);
   }
 }
 
@@ -45,20 +50,32 @@ Task<> LocalRounds::settle(Copy copy) {
   }
 }
 
-void LocalRounds::begin(std::size_t slot, std::uint64_t done, Copy copy) {
-  Part& part = parts_[slot];
-  std::span<float> rest = part.values;
-  for (const Range& range : part.ranges) {
-    contribute(range, copy.parameters.subspan(range.begin, range.size()), rest.first(range.size()));
-    rest = rest.subspan(range.size());
-  }
-  for (const std::span<float> moments : copy.moments) {
+// Visits the values of a part, and then those of its moments, as pieces of one after another: `use(range, values of the
+// copy, place in the part's vectors)`.
+template <typename Use>
+void LocalRounds::visit(const Part& part, Copy copy, Use use) {
+  std::size_t place = 0;
+  for (std::size_t vector = 0; vector <= copy.moments.size(); ++vector) {
+    const std::span<float> all = vector == 0 ? copy.parameters : copy.moments[vector - 1];
     for (const Range& range : part.ranges) {
-      std::ranges::copy(moments.subspan(range.begin, range.size()), rest.begin());
-      rest = rest.subspan(range.size());
+      use(range, all.subspan(range.begin, range.size()), place, vector > 0);
+      place += range.size();
     }
   }
-  part.begun = done;
+}
+
+void LocalRounds::begin(std::size_t slot, Copy copy) {
+  Part& part = parts_[slot];
+  visit(part, copy, [&](Range range, std::span<float> own, std::size_t place, bool is_moment) {
+    const std::span<float> out = std::span(part.values).subspan(place, own.size());
+    if (is_moment) {
+      std::ranges::copy(own, out.begin());
+    } else {
+      contribute(range, own, out);
+    }
+    if (!part.before.empty()) std::ranges::copy(own, part.before.begin() + static_cast<std::ptrdiff_t>(place));
+  });
+  part.begun = done_;
   part.round = rounds_.average(slot, part.values, share_, part.lost);
 }
 
@@ -66,19 +83,32 @@ Task<> LocalRounds::end(Part& part, Copy copy) {
   const auto round = std::move(part.round);
   auto finished = round->finish();
   co_await std::move(finished);
-  std::span<const float> rest = part.values;
-  for (const Range& range : part.ranges) {
-    apply(range, rest.first(range.size()), copy.parameters.subspan(range.begin, range.size()));
-    rest = rest.subspan(range.size());
-  }
-  for (const std::span<float> moments : copy.moments) {
-    for (const Range& range : part.ranges) {
-      const std::span<float> own = moments.subspan(range.begin, range.size());
-      for (std::size_t i = 0; i < own.size(); ++i) own[i] = merged(own[i], rest[i]);
-      rest = rest.subspan(range.size());
-    }
+  if (part.before.empty() || part.begun == done_) {
+    replace(part, copy);
+  } else {
+    fold_in(part, copy);
   }
   count_round();
+}
+
+void LocalRounds::agree(Range range, std::span<const float> mean, std::span<float> own, bool is_moment) {
+  if (!is_moment) return apply(range, mean, own);
+  for (std::size_t i = 0; i < own.size(); ++i) own[i] = merged(own[i], mean[i]);
+}
+
+void LocalRounds::replace(Part& part, Copy copy) {
+  visit(part, copy, [&](Range range, std::span<float> own, std::size_t place, bool is_moment) {
+    agree(range, std::span(part.values).subspan(place, own.size()), own, is_moment);
+  });
+}
+
+void LocalRounds::fold_in(Part& part, Copy copy) {
+  visit(part, copy, [&](Range range, std::span<float> own, std::size_t place, bool is_moment) {
+    const std::span<float> agreed = std::span(part.before).subspan(place, own.size());
+    for (std::size_t i = 0; i < own.size(); ++i) own[i] -= agreed[i];
+    agree(range, std::span(part.values).subspan(place, own.size()), agreed, is_moment);
+    for (std::size_t i = 0; i < own.size(); ++i) own[i] += agreed[i];
+  });
 }
 
 float LocalRounds::merged(float local, float agreed) const {

@@ -24,11 +24,16 @@ struct LocalOptions {
   double merge = 0;                   // α: share of the local value that a result leaves: x ← α x + (1-α) result
   std::vector<Fragment> fragments{};  // none: all values are one
   bool lossy = false;                 // the codec loses something, which is kept for the next round
+  bool holds_up = true;               // whether training waits for a round at its time; else see below
 };
 
 // What methods with long intervals have in common: everybody trains alone for H steps, then the copies agree. With
 // fragments the model agrees part by part, each at its own time within the H steps; with a delay training goes on while
 // a round is under way. What a round averages, and what its result does, is up to the method.
+//
+// Where a round does not hold training up, its result a is folded in after the first step that finds it, as a
+// difference to the copy s that the round began with: x ← x + (a − s), so what was learnt meanwhile is kept; x ← a
+// exactly if there was no step in between. There is one round of a fragment at a time: the next one waits for it.
 //
 // Where the copy has moments, their averages come along; not with a lossy codec, which is for differences.
 //
@@ -60,17 +65,23 @@ class LocalRounds : public Method {
   struct Part {
     Fragment ranges;
     std::vector<float> values, lost;
+    std::vector<float> before;  // what the copy was when the round began, if that is to be known
     std::unique_ptr<Round> round;
     std::uint64_t begun = 0;  // steps done when it began
   };
 
-  void begin(std::size_t slot, std::uint64_t done, Copy copy);
+  void begin(std::size_t slot, Copy copy);
   Task<> end(Part& part, Copy copy);
+  template <typename Use>
+  static void visit(const Part& part, Copy copy, Use use);
+  void agree(Range range, std::span<const float> mean, std::span<float> own, bool is_moment);
+  void replace(Part& part, Copy copy);
+  void fold_in(Part& part, Copy copy);
 
   Rounds& rounds_;
   float share_;
   LocalOptions options_;
-  std::uint64_t first_step_ = 0;
+  std::uint64_t first_step_ = 0, done_ = 0;
   std::vector<Part> parts_;
 };
 

@@ -11,7 +11,7 @@ void LocalSgd::start(Copy copy) {
 
 std::vector<Method::NamedState> LocalSgd::state() {
   if (!lossy()) return {};
-  return {{"anchor", anchor_}};
+  return {{.name = "anchor", .values = anchor_}};
 }
 
 void LocalSgd::contribute(Range range, std::span<const float> parameters, std::span<float> out) {

@@ -83,6 +83,7 @@ class Method {
   struct NamedState {
     std::string name;
     std::span<float> values;
+    std::size_t begin = 0;  // of the copy's values that they belong to
   };
   virtual std::vector<NamedState> state() { return {}; }
 

@@ -7,13 +7,13 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "collective/testing/virtual_mesh.h"
 #include "sync/all_reduce.h"
 #include "sync/diloco.h"
 #include "sync/gossip.h"
 #include "sync/link_rounds.h"
 #include "sync/local_sgd.h"
 #include "sync/palsgd.h"
-#include "collective/testing/virtual_mesh.h"
 
 namespace rookery::sync {
 namespace {
@@ -178,9 +178,9 @@ TEST(AllReduceTest, SharesWeightTheMean) {
 
 Swarm::MakeMethod gossip(const char* topology, GossipMode mode, double consensus = 1, std::size_t per_host = 1) {
   return [=](Rounds& rounds, std::size_t) {
-    std::vector<Member> members(rounds.peers());
+    std::vector<plan::Member> members(rounds.peers());
     for (std::size_t i = 0; i < members.size(); ++i) members[i].host = i / per_host;
-    return std::make_unique<Gossip>(rounds, Topology(topology, members),
+    return std::make_unique<Gossip>(rounds, plan::Topology(topology, members),
                                     GossipOptions{.mode = mode, .consensus = consensus});
   };
 }
@@ -203,9 +203,9 @@ TEST(GossipTest, WithoutLearningOnePeriodIsConsensus) {
           mean[i] += static_cast<double>(swarm.copies()[k][i]) / static_cast<double>(c.peers);
         }
       }
-      std::vector<Member> members(c.peers);
+      std::vector<plan::Member> members(c.peers);
       for (std::size_t i = 0; i < c.peers; ++i) members[i].host = i / c.per_host;
-      const std::size_t period = Topology(c.topology, members).period();
+      const std::size_t period = plan::Topology(c.topology, members).period();
       expect_success(swarm.train(period, gossip(c.topology, mode, 1, c.per_host)));
       EXPECT_LT(swarm.distance(), 2e-6) << c.topology << " of " << c.peers;
       for (std::size_t i = 0; i < kValues; ++i) EXPECT_NEAR(swarm.copies()[0][i], mean[i], 2e-6);
@@ -220,13 +220,13 @@ TEST(GossipTest, StepsAreThoseOfTheEquations) {
     for (const double consensus : {1.0, 0.5}) {
       Swarm swarm(kPeers, {.bandwidth = 1e9, .latency = 300us, .jitter = 200us});
       expect_success(swarm.train(kSteps, gossip("finite", mode, consensus)));
-      const Topology topology("finite", std::vector<Member>(kPeers));
+      const plan::Topology topology("finite", std::vector<plan::Member>(kPeers));
       std::vector<std::vector<double>> x(kPeers, std::vector<double>(kValues));
       for (auto& copy : x) std::ranges::copy(random_floats(1), copy.begin());
       const auto mixed = [&](std::uint64_t step) {
         std::vector<std::vector<double>> result(kPeers, std::vector<double>(kValues, 0.0));
         for (std::size_t i = 0; i < kPeers; ++i) {
-          const Mix mix = topology.mix(i, step, consensus);
+          const plan::Mix mix = topology.mix(i, step, consensus);
           for (std::size_t m = 0; m < mix.members.size(); ++m) {
             for (std::size_t v = 0; v < kValues; ++v) {
               result[i][v] += static_cast<double>(mix.weights[m]) * x[mix.members[m]][v];
@@ -510,6 +510,41 @@ TEST(MethodTest, ALostPeerIsNamedAndParametersStayWhole) {
 }
 
 // With every agreement the optimizer's moments become their mean, too, and nothing else changes.
+// A round takes longer than several steps: nobody waits for it, and what was learnt meanwhile is kept.
+TEST(LocalRoundsTest, RoundsThatDoNotHoldTrainingUpAreFoldedInAsADifference) {
+  constexpr std::uint64_t kSteps = 42, kInterval = 10;
+  Swarm together(3, {.latency = 2ms}), apart(3);
+  Time last{};
+  const Time start = together.mesh().world().clock().now();
+  together.after_step = [&](std::size_t, std::uint64_t) { last = together.mesh().world().clock().now(); };
+  expect_success(together.train(kSteps, local_sgd({.interval = kInterval, .holds_up = false})));
+  expect_success(apart.train(kSteps, local_sgd({.interval = kSteps + 1})));
+  EXPECT_EQ(last - start, kSteps * 1ms);
+  EXPECT_EQ(together.finished_rounds, kSteps / kInterval);
+  EXPECT_LT(together.distance(), 0.5 * apart.distance());
+  // Gradients are linear in x and differences add up to nothing, so the mean of all copies goes where it would have
+  // gone without any rounds.
+  const auto mean_of = [](Swarm& swarm) {
+    std::vector<float> mean(kValues);
+    for (const auto& x : swarm.copies()) {
+      for (std::size_t i = 0; i < kValues; ++i) mean[i] += x[i] / 3;
+    }
+    return mean;
+  };
+  expect_near(mean_of(together), mean_of(apart), 1e-5);
+}
+
+// Without a step in between the result is taken as it is, to the last bit.
+TEST(LocalRoundsTest, ARoundThatIsSettledAtOnceMakesTheCopiesOne) {
+  for (const auto& make : {local_sgd({.interval = 8, .holds_up = false}),
+                           diloco({.interval = 8, .holds_up = false}, {.lr = 0.7, .momentum = 0.9, .bucket = 1000})}) {
+    Swarm swarm(3, {.latency = 2ms});
+    expect_success(swarm.train(16, make));
+    EXPECT_EQ(swarm.copies()[0], swarm.copies()[1]);
+    EXPECT_EQ(swarm.copies()[0], swarm.copies()[2]);
+  }
+}
+
 TEST(LocalRoundsTest, MomentsAreAveragedWhereTheyAreGiven) {
   const auto make = [](Rounds& rounds, std::size_t) -> std::unique_ptr<Method> {
     const LocalOptions local{.interval = 4, .fragments = {{{0, 100}, {300, kValues}}, {{100, 300}}}};

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/task.h"
-#include "sync/topology.h"
+#include "plan/topology.h"
 
 namespace rookery::sync {
 
@@ -17,6 +17,9 @@ class Round {
   // Waits for the end. The values are then what they should be, and the caller's again. Throws LinkError if a peer
   // failed; what the values are then is not specified.
   virtual Task<> finish() = 0;
+
+  // finish() would not wait.
+  virtual bool has_ended() const = 0;
 };
 
 // Where methods get their averages from: the holders of one segment, one in every cluster, in the order of their ranks.
@@ -38,7 +41,7 @@ class Rounds {
                                          std::span<float> lost) = 0;
 
   // Everybody in this peer's group ends with its mix. Requires: all members pass the same members.
-  virtual std::unique_ptr<Round> mix(std::span<float> values, const Mix& mix) = 0;
+  virtual std::unique_ptr<Round> mix(std::span<float> values, const plan::Mix& mix) = 0;
 };
 
 }  // namespace rookery::sync

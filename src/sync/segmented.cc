@@ -101,8 +101,8 @@ std::optional<double> Segmented::drift(Copy copy) const {
 
 std::vector<Method::NamedState> Segmented::state() {
   std::vector<NamedState> all;
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    for (NamedState& own : parts_[i].method->state()) all.push_back({fmt::format("{}.{}", own.name, i), own.values});
+  for (const Part& part : parts_) {
+    for (const NamedState& own : part.method->state()) all.push_back({own.name, own.values, part.begin + own.begin});
   }
   return all;
 }

@@ -35,8 +35,8 @@ class Segmented final : public Method {
   Task<> settle(Copy copy) override;
   std::optional<double> drift(Copy copy) const override;
   bool pulls() const override;
-  std::vector<NamedState> state() override;  // NAME.0, NAME.1, …
-  std::uint64_t rounds() const override;     // of the segment that has had most
+  std::vector<NamedState> state() override;
+  std::uint64_t rounds() const override;  // of the segment that has had most
 
  private:
   Copy copy_of(std::size_t part, Copy copy) const;

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "collective/testing/virtual_mesh.h"
 #include "sync/all_reduce.h"
 #include "sync/gossip.h"
 #include "sync/link_rounds.h"
 #include "sync/local_sgd.h"
-#include "collective/testing/virtual_mesh.h"
 
 namespace rookery::sync {
 namespace {
@@ -141,7 +141,8 @@ TEST(SegmentedTest, ClustersWithDifferentCutsEndWithTheSerialAverageAndTheSameBi
 
 TEST(SegmentedTest, GossipMixesBlockByBlockAcrossSegments) {
   agree(kTwoThreeAndFive, [](Rounds& rounds, std::size_t, std::size_t clusters) {
-    return std::make_unique<Gossip>(rounds, Topology("complete", std::vector<Member>(clusters)), GossipOptions{});
+    return std::make_unique<Gossip>(rounds, plan::Topology("complete", std::vector<plan::Member>(clusters)),
+                                    GossipOptions{});
   });
 }
 

@@ -19,7 +19,9 @@ namespace {
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kHugePage = 2 << 20;
 constexpr std::size_t kSmallest = 64 << 10;  // below this malloc is as good
-constexpr std::size_t kArena = 64 << 20;
+constexpr std::size_t kArena = 64 << 20, kSmallArena = 8 << 20;
+
+std::atomic<std::size_t> arena_size = kArena;
 
 std::size_t rounded_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }
 
@@ -38,7 +40,7 @@ class Arenas {
     size = rounded_up(size, kAlignment);
     auto found = free_.lower_bound({size, nullptr});
     if (found == free_.end()) {
-      add_arena(std::max(kArena, rounded_up(size, kHugePage)));
+      add_arena(std::max(arena_size.load(), rounded_up(size, kHugePage)));
       found = free_.lower_bound({size, nullptr});
     }
     const auto [block_size, address] = *found;
@@ -66,6 +68,24 @@ class Arenas {
     }
     free_.insert({block->second.size, block->first});
     return true;
+  }
+
+  // Gives arenas that nobody uses back to the system.
+  void trim() {
+    const std::lock_guard lock(mutex_);
+    for (auto arena = arenas_.begin(); arena != arenas_.end();) {
+      const auto [begin, size] = *arena;
+      const auto block = blocks_.find(begin);
+      if (block->second.used || block->second.size < size) {
+        ++arena;
+        continue;
+      }
+      free_.erase({size, begin});
+      blocks_.erase(block);
+      arena = arenas_.erase(arena);
+      reserved_ -= size;
+      ::munmap(begin, size);
+    }
   }
 
   AllocatorStatistics statistics() {
@@ -125,13 +145,25 @@ Arenas& arenas() {
 
 std::atomic<std::size_t> small_used = 0;
 
+// Malloc's block begins one alignment before the tensor's and says there how large it is: what malloc itself says of
+// a block's size depends on the address that it happens to have.
+void* allocate_small(std::size_t size) {
+  const std::size_t whole = kAlignment + rounded_up(size, kAlignment);
+  void* block = nullptr;
+  if (::posix_memalign(&block, kAlignment, whole) != 0) out_of_memory(size);
+  *static_cast<std::size_t*>(block) = whole;
+  small_used += whole;
+  return static_cast<char*>(block) + kAlignment;
+}
+
 void release_large(void* pointer) { ROOKERY_CHECK(arenas().release(pointer)); }
 void release_small(void* pointer) {
-  small_used -= ::malloc_usable_size(pointer);
-  std::free(pointer);
+  void* block = static_cast<char*>(pointer) - kAlignment;
+  small_used -= *static_cast<std::size_t*>(block);
+  std::free(block);
 }
 void release_any(void* pointer) {
-  if (!arenas().release(pointer)) release_small(pointer);
+  if (pointer != nullptr && !arenas().release(pointer)) release_small(pointer);
 }
 
 class TensorAllocator final : public c10::Allocator {
@@ -142,9 +174,7 @@ class TensorAllocator final : public c10::Allocator {
       void* pointer = arenas().allocate(size);
       return {pointer, pointer, &release_large, c10::Device(c10::DeviceType::CPU)};
     }
-    void* pointer = nullptr;
-    if (::posix_memalign(&pointer, kAlignment, size) != 0) out_of_memory(size);
-    small_used += ::malloc_usable_size(pointer);
+    void* pointer = allocate_small(size);
     return {pointer, pointer, &release_small, c10::Device(c10::DeviceType::CPU)};
   }
 
@@ -158,6 +188,13 @@ void install_tensor_allocator() {
   static TensorAllocator allocator;
   constexpr std::uint8_t kAboveTheDefault = 1;
   c10::SetCPUAllocator(&allocator, kAboveTheDefault);
+}
+
+void use_small_arenas() { arena_size = kSmallArena; }
+
+void trim_tensor_memory() {
+  arenas().trim();
+  ::malloc_trim(0);
 }
 
 AllocatorStatistics allocator_statistics() {

@@ -13,6 +13,12 @@ namespace rookery {
 // Affects the whole process; call before the first tensor is made. Thread-safe afterwards.
 void install_tensor_allocator();
 
+// From now on arenas are as small as 8 MiB: for processes that have to do with little memory.
+void use_small_arenas();
+
+// Gives back what is free to the system, as far as that can be: after something that needed more than what follows.
+void trim_tensor_memory();
+
 struct AllocatorStatistics {
   Bytes reserved;  // in arenas
   Bytes used;      // handed out, from arenas or not

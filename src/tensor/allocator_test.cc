@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <random>
+#include <set>
 #include <thread>
 
 #include <ATen/ATen.h>
@@ -53,12 +54,42 @@ TEST_F(AllocatorTest, BlocksKeepTheirContentsAndMerge) {
 TEST_F(AllocatorTest, BarePointersCanBeFreed) {
   const Bytes used = allocator_statistics().used;
   c10::Allocator* allocator = c10::GetCPUAllocator();
-  for (const std::size_t size : {100u, 1u << 20}) {
+  for (const std::size_t size : {0u, 100u, 1u << 20}) {
     void* pointer = allocator->raw_allocate(size);
-    std::memset(pointer, 1, size);
+    if (size > 0) std::memset(pointer, 1, size);
     allocator->raw_deallocate(pointer);
   }
   EXPECT_EQ(allocator_statistics().used, used);
+}
+
+TEST_F(AllocatorTest, TensorsOfOneSizeCountTheSame) {
+  // Blocks that malloc takes from holes of various sizes.
+  std::vector<at::Tensor> holes, fillers;
+  for (int i = 0; i < 500; ++i) {
+    holes.push_back(at::empty({8 + i % 37}));
+    fillers.push_back(at::empty({3 + i % 11}));
+  }
+  holes.clear();
+  std::set<Bytes> sizes;
+  for (int i = 0; i < 200; ++i) {
+    const Bytes before = allocator_statistics().used;
+    fillers.push_back(at::empty({5}));
+    sizes.insert(allocator_statistics().used - before);
+  }
+  EXPECT_EQ(sizes.size(), 1u);
+}
+
+TEST_F(AllocatorTest, WhatIsFreeCanBeGivenBack) {
+  trim_tensor_memory();
+  const Bytes reserved = allocator_statistics().reserved;
+  at::Tensor kept = at::full({1 << 20}, 3.0f);
+  { const at::Tensor gone = at::empty({100 << 20}); }
+  EXPECT_GT(allocator_statistics().reserved, reserved + (Bytes{300} << 20));
+  trim_tensor_memory();
+  EXPECT_LE(allocator_statistics().reserved, reserved + (Bytes{64} << 20));
+  EXPECT_TRUE(kept.eq(3).all().item<bool>());
+  kept = at::full({30 << 20}, 4.0f);
+  EXPECT_TRUE(kept.eq(4).all().item<bool>());
 }
 
 TEST_F(AllocatorTest, ThreadsMayShareIt) {

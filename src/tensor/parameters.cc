@@ -1,9 +1,11 @@
 #include "tensor/parameters.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <numeric>
 #include <unordered_set>
+#include <utility>
 
 #include <ATen/ops/clone.h>
 #include <ATen/ops/empty.h>
@@ -120,7 +122,14 @@ void ParameterStore::bind() {
 }
 
 void ParameterStore::renew() {
-  values_ = values_.clone();
+  const auto is_free = [](const at::Tensor& values) { return values.storage().use_count() == 1; };
+  const auto found = std::ranges::find_if(earlier_, is_free);
+  if (found == earlier_.end()) {
+    earlier_.push_back(std::exchange(values_, values_.clone()));
+  } else {
+    found->copy_(values_);
+    std::swap(*found, values_);
+  }
   bind();
 }
 

@@ -81,7 +81,7 @@ class ParameterStore {
   void zero_gradients();
 
   // Moves the values to memory of their own, and binds the parameters there. What autograd has saved stays where it is,
-  // for as long as it is needed.
+  // for as long as it is needed; memory that nobody needs any more is used again.
   void renew();
 
   const at::Tensor& values() const { return values_; }        // (P)
@@ -102,6 +102,7 @@ class ParameterStore {
   std::vector<Parameter> buffer_entries_;
   std::vector<ParameterRange> ranges_;
   at::Tensor values_, gradients_, buffers_;
+  std::vector<at::Tensor> earlier_;  // values that were left to autograd
 };
 
 // The memory of a contiguous float tensor on the CPU. The tensor must outlive the span.

@@ -148,4 +148,16 @@ void SafetensorsFile::read_into(const std::string& name, const at::Tensor& desti
   destination.detach().copy_(at::from_blob(data, found->shape, destination.options().device(at::kCPU)));
 }
 
+void SafetensorsFile::read_into(const Entry& entry, std::size_t from, const at::Tensor& destination) const {
+  const auto wanted = static_cast<std::size_t>(destination.numel());
+  const std::size_t available = entry.shape.size() == 1 ? static_cast<std::size_t>(entry.shape[0]) : 0;
+  if (entry.type != destination.scalar_type() || from > available || wanted > available - from) {
+    throw InputError("{}: tensor '{}' is not a row of as many numbers as are needed", path().string(), entry.name);
+  }
+  if (wanted == 0) return;
+  const std::size_t begin = data_begin_ + entry.begin + from * destination.element_size();
+  auto* data = const_cast<std::byte*>(file_.bytes().data() + begin);
+  destination.detach().copy_(at::from_blob(data, destination.sizes(), destination.options().device(at::kCPU)));
+}
+
 }  // namespace rookery

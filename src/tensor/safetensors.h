@@ -43,6 +43,10 @@ class SafetensorsFile {
   // Copies tensor `name` into `destination`. Throws InputError if it is missing or has another type or shape.
   void read_into(const std::string& name, const at::Tensor& destination) const;
 
+  // The same for values [from, from + n) of a tensor with one dimension; `destination` has n of the same type.
+  // Requires: the entry is of this file.
+  void read_into(const Entry& entry, std::size_t from, const at::Tensor& destination) const;
+
  private:
   MappedFile file_;
   std::vector<Entry> entries_;

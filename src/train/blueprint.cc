@@ -46,19 +46,19 @@ config::Model with_sizes(config::Model model, const model::ModelOptions& o) {
 }
 
 // Vectors as long as the parameters that each kind of optimizer keeps.
-std::int64_t optimizer_vectors(const config::Train& train) {
+std::size_t optimizer_vectors(const config::Train& train) {
   if (train.optimizer == "sgd") return train.momentum > 0 ? 1 : 0;
   return train.optimizer.starts_with("accum") ? 3 : 2;
 }
 
-// The same of each method: anchor, outer momentum, what is on its way, what a codec lost, the average of an evaluation.
-std::int64_t method_vectors(const config::Settings& settings) {
-  if (settings.swarm.peers == 1) return 0;
-  const std::string& method = settings.sync.method;
-  const std::int64_t lost = settings.sync.codec != "none" ? 1 : 0;
-  if (method == "diloco" || method == "palsgd") return 4 + lost;
-  if (method == "local-sgd") return 2 + 2 * lost;
-  return (method == "gossip" ? 2 : 1) + lost;
+// The same of each method: anchor, outer momentum, what is on its way, what the copy was when a round began that does
+// not hold training up, what a codec lost; and the average of an evaluation.
+std::size_t method_vectors(const config::Sync& sync, std::size_t clusters, bool holds_up) {
+  const std::size_t averaged = clusters > 1 ? 1 : 0, lost = sync.codec != "none" ? averaged : 0;
+  const std::size_t before = holds_up || sync.delay > 0 ? 0 : 1;
+  if (sync.method == "diloco" || sync.method == "palsgd") return 3 + before + lost + averaged;
+  if (sync.method == "local-sgd") return 1 + before + 2 * lost + averaged;
+  return (sync.method == "gossip" ? 1 : 0) + lost + averaged;
 }
 
 }  // namespace
@@ -87,9 +87,11 @@ std::string fingerprint(const model::Model& model) {
   return digest(std::as_bytes(std::span(text)));
 }
 
-Bytes least_memory(const Blueprint& blueprint) {
-  const std::int64_t vectors = 2 + optimizer_vectors(blueprint.settings.train) + method_vectors(blueprint.settings);
-  return blueprint.model->parameter_count() * vectors * static_cast<std::int64_t>(sizeof(float));
+plan::Keeping keeping_of(const config::Settings& settings, std::size_t clusters, plan::Schedule schedule) {
+  return {.versions = plan::parse_versions(settings.pipeline.weights),
+          .optimizer_values = optimizer_vectors(settings.train),
+          .method_values =
+              settings.swarm.peers > 1 ? method_vectors(settings.sync, clusters, plan::is_synchronous(schedule)) : 0};
 }
 
 std::string describe(const Blueprint& blueprint) {

@@ -7,6 +7,7 @@
 #include "config/settings.h"
 #include "data/dataset.h"
 #include "model/model.h"
+#include "plan/stage_memory.h"
 
 namespace rookery::train {
 
@@ -26,9 +27,8 @@ Blueprint make_blueprint(config::Settings settings);
 // Equal on two peers exactly if their parameters have the same names, shapes and beginnings.
 std::string fingerprint(const model::Model& model);
 
-// What training this takes at least: parameters, gradients, what the optimizer and the method keep. Activations come on
-// top, and depend on the batch.
-Bytes least_memory(const Blueprint& blueprint);
+// What training with so many copies keeps of each parameter and micro-batch.
+plan::Keeping keeping_of(const config::Settings& settings, std::size_t clusters, plan::Schedule schedule);
 
 // "gpt with 0.9 M parameters on tales, 256 tokens (bytes)"
 std::string describe(const Blueprint& blueprint);

@@ -71,8 +71,9 @@ TEST_F(BlueprintTest, ModelsOfAnotherShapeHaveAnotherFingerprint) {
 
 TEST_F(BlueprintTest, MethodsThatKeepMoreNeedMoreMemory) {
   const auto needed = [](const std::string& method) {
-    return least_memory(
-        make_blueprint(config::load({}, std::vector<std::string>{"swarm.peers=4", "sync.method=" + method})));
+    return keeping_of(config::load({}, std::vector<std::string>{"swarm.peers=4", "sync.method=" + method}), 4,
+                      plan::Schedule::k1f1b)
+        .method_values;
   };
   EXPECT_GT(needed("gossip"), needed("allreduce"));
   EXPECT_GT(needed("diloco"), needed("gossip"));

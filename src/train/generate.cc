@@ -62,8 +62,8 @@ std::vector<data::Token> window(const std::vector<data::Token>& text, std::int64
 
 }  // namespace
 
-void generate(const model::Model& model, std::int64_t context, std::int64_t vocabulary,
-              const data::Tokenizer& tokenizer, std::vector<data::Token> text, const SamplingOptions& options,
+void generate(const Predict& predict, std::int64_t context, std::int64_t vocabulary, const data::Tokenizer& tokenizer,
+              std::vector<data::Token> text, const SamplingOptions& options,
               const std::function<void(data::Token)>& emit) {
   ROOKERY_CHECK(!text.empty());
   const at::NoGradGuard no_gradients;
@@ -73,7 +73,7 @@ void generate(const model::Model& model, std::int64_t context, std::int64_t voca
     const auto length = static_cast<std::int64_t>(seen.size());
     const at::Tensor ids = at::empty({1, length}, at::kLong);
     std::copy(seen.begin(), seen.end(), ids.data_ptr<std::int64_t>());
-    const at::Tensor logits = model.predict({ids}).at(0).select(1, length - 1).flatten().contiguous();
+    const at::Tensor logits = predict({ids}).at(0).select(1, length - 1).flatten().contiguous();
     const std::span<const float> scores(logits.data_ptr<float>(), static_cast<std::size_t>(vocabulary));
     const data::Token token = draw(scores, options, random);
     text.push_back(token);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <unistd.h>
@@ -11,24 +10,18 @@
 #include "base/file.h"
 #include "base/loop_thread.h"
 #include "base/real_world.h"
+#include "base/subprocess.h"
 #include "net/tcp/route.h"
 #include "net/tcp/tcp_transport.h"
 #include "swarm/peer.h"
 #include "train/peer_work.h"
+#include "train/run_directory.h"
 #include "wire/handshake.h"
 
 namespace rookery::train {
 namespace {
 
 namespace fs = std::filesystem;
-
-fs::path user_cache() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') {
-    return fs::path(cache) / "rookery";
-  }
-  const char* home = std::getenv("HOME");
-  return (home != nullptr ? fs::path(home) / ".cache" : fs::temp_directory_path()) / "rookery";
-}
 
 // The same on all peers of this computer, and on no other.
 std::string this_computer() {
@@ -51,7 +44,7 @@ fs::path scratch_folder(const fs::path& cache) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(prefix)) continue;
     const auto pid = static_cast<pid_t>(std::strtol(name.c_str() + prefix.size(), nullptr, 10));
-    if (pid <= 0 || (::kill(pid, 0) != 0 && errno == ESRCH)) fs::remove_all(entry.path(), ignored);
+    if (!is_running(pid)) fs::remove_all(entry.path(), ignored);
   }
   std::string folder = (cache / fmt::format("{}{}-XXXXXX", prefix, ::getpid())).string();
   if (::mkdtemp(folder.data()) == nullptr) throw InputError("{}: cannot be made: {}", folder, std::strerror(errno));
@@ -94,8 +87,10 @@ void join(const JoinOptions& options) {
                                 .pace = options.pace,
                                 .memory = options.memory,
                                 .cache = cache / "data",
+                                .profiles = cache / "profiles",
                                 .show = options.show,
-                                .scratch = scratch_folder(cache)});
+                                .scratch = scratch_folder(cache),
+                                .trace = options.trace});
   swarm::PeerOptions peer{.ticket = options.ticket,
                           .addresses = net::dialable_addresses(host.address(), wire::kMaxAddresses),
                           .memory = static_cast<std::uint64_t>(options.memory),

@@ -27,6 +27,7 @@ struct JoinOptions {
   net::LineOptions shaping{};  // of everything it sends to other peers
   // Where its own steps are shown, made when it is known what is trained, and after which step.
   std::function<std::unique_ptr<observe::Sink>(const config::Settings&, std::int64_t steps_done)> show{};
+  std::filesystem::path trace{};  // where what it does is written; empty: nowhere
   std::filesystem::path cache{};  // where data that was fetched is kept; empty: the user's
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "model/profile.h"
 
 // Present when BLAS is OpenBLAS, whose pthread build does not follow OpenMP's number of threads.
 extern "C" void openblas_set_num_threads(int threads) __attribute__((weak));
@@ -23,21 +24,6 @@ std::int64_t count_loss_terms(const at::Tensor& targets) {
 double share(double part, std::int64_t whole) { return whole > 0 ? part / static_cast<double>(whole) : 0; }
 
 }  // namespace
-
-std::vector<std::size_t> layer_begins(const model::Model& model) {
-  std::vector<Parameter> seen;
-  std::vector<std::size_t> begins;
-  std::size_t position = 0;
-  for (std::size_t i = 0; i < model.size(); ++i) {
-    begins.push_back(position);
-    for (const Parameter& parameter : model.layer(i).parameters()) {
-      if (std::ranges::find(seen, parameter) != seen.end()) continue;
-      seen.push_back(parameter);
-      position += static_cast<std::size_t>(parameter.spec().elements());
-    }
-  }
-  return begins;
-}
 
 LossReport Learner::accumulate_gradients(const Batch& batch, std::int64_t micro_batches, std::uint64_t key) {
   ROOKERY_CHECK(micro_batches >= 1 && micro_batches <= batch.samples);
@@ -77,6 +63,27 @@ Batch slice(const Batch& batch, std::int64_t i, std::int64_t n) {
   part.tokens = batch.tokens / batch.samples * length;
   part.loss_terms = count_loss_terms(part.targets);
   return part;
+}
+
+void warm_up() {
+  for (const char* kind : {"gpt", "cnn"}) {
+    const model::ModelOptions options = model::complete_options({.kind = kind,
+                                                                 .layers = 1,
+                                                                 .width = 32,
+                                                                 .heads = 2,
+                                                                 .context = 32,
+                                                                 .vocabulary = 32,
+                                                                 .classes = 4,
+                                                                 .channels = 1,
+                                                                 .image_size = 28});
+    const auto model = model::build_model(options);
+    Stage stage(*model, {0, model->size()}, plan::Versions::kLatest, {}, at::kCPU);
+    stage.initialize(1);
+    Learner learner(stage);
+    const Batch batch = model::random_batch(model::find_kind(kind).problem, options, 4, 1);
+    learner.accumulate_gradients(batch, 1, 1);
+    learner.update(1e-3, 1);
+  }
 }
 
 void use_threads(std::int64_t threads) {

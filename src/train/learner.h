@@ -36,14 +36,13 @@ class Learner {
   Stage& stage_;
 };
 
-// Where each layer's own parameters begin in the flat vector. Layers that use only what earlier ones brought begin
-// where the next one does.
-std::vector<std::size_t> layer_begins(const model::Model& model);
-
 // Slice `i` of `n` along the samples. Sizes differ by at most one.
 Batch slice(const Batch& batch, std::int64_t i, std::int64_t n);
 
 // How many threads libtorch, the kernels and OpenBLAS use; 0: all cores.
 void use_threads(std::int64_t threads);
+
+// Computes something small, so that libtorch has the memory that it takes for itself, whatever is computed later.
+void warm_up();
 
 }  // namespace rookery::train

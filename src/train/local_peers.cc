@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "observe/trace.h"
 #include "train/join.h"
 
 namespace rookery::train {
@@ -19,17 +20,12 @@ using nlohmann::json;
 // How long it may take until it is known what to train. Whoever waits goes with its parent.
 constexpr std::chrono::hours kUntilReady(24);
 
-// peer-0, peer-1, …, all as long as the last one, so that they are in order by name, too.
-std::string name_of(std::size_t i, std::size_t count) {
-  return fmt::format("peer-{:0{}}", i, fmt::formatted_size("{}", count - 1));
-}
-
-json orders(std::size_t i, const wire::Ticket& ticket, const config::Settings& settings,
-            const RunDirectory& directory) {
+json orders(std::size_t i, const wire::Ticket& ticket, const config::Settings& settings, const RunDirectory& directory,
+            bool trace) {
   const auto count = static_cast<std::size_t>(settings.swarm.peers);
   const config::Peer peer = i < settings.peers.size() ? settings.peers[i] : config::Peer{};
   const auto cores = static_cast<std::int64_t>(std::max(1u, std::thread::hardware_concurrency()));
-  const std::string name = name_of(i, count);
+  const std::string name = local_peer_name(i, count);
   return {{"ticket", wire::to_text(ticket)},
           {"name", name},
           {"log", (directory.peers() / (name + ".log")).string()},
@@ -40,6 +36,7 @@ json orders(std::size_t i, const wire::Ticket& ticket, const config::Settings& s
           {"jitter", peer.jitter},
           {"step_time", peer.step_time.count()},
           {"host", peer.host},
+          {"trace", trace ? directory.peer_trace(name).string() : ""},
           {"bandwidth", settings.network.bandwidth.value_or(0)},
           {"latency", settings.network.latency.count()},
           {"network_jitter", settings.network.jitter.count()},
@@ -57,7 +54,8 @@ int live(ControlSocket& control) {
                       .name = order.at("name"),
                       .memory = order.at("memory"),
                       .threads = order.at("threads"),
-                      .computer = order.at("host")};
+                      .computer = order.at("host"),
+                      .trace = order.at("trace").get<std::string>()};
   options.pace = {.speed = order.at("speed"),
                   .jitter = order.at("jitter"),
                   .step_time = std::chrono::nanoseconds(order.at("step_time").get<std::int64_t>())};
@@ -76,23 +74,37 @@ int live(ControlSocket& control) {
 
 }  // namespace
 
+std::string local_peer_name(std::size_t i, std::size_t count) {
+  return fmt::format("peer-{:0{}}", i, fmt::formatted_size("{}", count - 1));
+}
+
 LocalPeers::LocalPeers(std::size_t count) {
   processes_.reserve(count);
   for (std::size_t i = 0; i < count; ++i) processes_.emplace_back(live);
 }
 
-void LocalPeers::join(const wire::Ticket& ticket, const config::Settings& settings, const RunDirectory& directory) {
+void LocalPeers::join(const wire::Ticket& ticket, const config::Settings& settings, const RunDirectory& directory,
+                      bool trace) {
   std::filesystem::create_directories(directory.peers());
   for (std::size_t i = 0; i < processes_.size(); ++i) {
-    processes_[i].control().send(orders(i, ticket, settings, directory).dump());
+    processes_[i].control().send(orders(i, ticket, settings, directory, trace).dump());
   }
+}
+
+void LocalPeers::join_traces(const RunDirectory& directory) const {
+  std::vector<std::filesystem::path> traces;
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
+    traces.push_back(directory.peer_trace(local_peer_name(i, processes_.size())));
+  }
+  observe::join_traces(traces, directory.trace());
+  for (const std::filesystem::path& trace : traces) std::filesystem::remove(trace);
 }
 
 void LocalPeers::check() {
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     if (!processes_[i].has_ended()) continue;
     throw Error("{} has ended before the run began; see peers/{}.log in the run's directory",
-                name_of(i, processes_.size()), name_of(i, processes_.size()));
+                local_peer_name(i, processes_.size()), local_peer_name(i, processes_.size()));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "base/subprocess.h"
@@ -11,6 +12,9 @@
 
 namespace rookery::train {
 
+// peer-0, peer-1, …, all as long as the last one, so that they are in order by name, too.
+std::string local_peer_name(std::size_t i, std::size_t count);
+
 // The peers of a swarm on this computer, one process each. They never outlive this.
 class LocalPeers {
  public:
@@ -19,7 +23,12 @@ class LocalPeers {
 
   // Lets them join. Each is as fast, and its links are as good, as the settings say; what goes wrong with it stands in
   // peers/NAME.log of the run's directory.
-  void join(const wire::Ticket& ticket, const config::Settings& settings, const RunDirectory& directory);
+  // With `trace` each writes down what it does.
+  void join(const wire::Ticket& ticket, const config::Settings& settings, const RunDirectory& directory,
+            bool trace = false);
+
+  // Makes one of what they have written down, in the run's directory.
+  void join_traces(const RunDirectory& directory) const;
 
   // Throws Error if one of them has ended.
   void check();

@@ -1,11 +1,10 @@
 #include "train/make_method.h"
 
 #include <algorithm>
-#include <bit>
-#include <map>
 #include <numeric>
 
 #include "base/error.h"
+#include "plan/runtime.h"
 #include "sync/all_reduce.h"
 #include "sync/diloco.h"
 #include "sync/gossip.h"
@@ -16,10 +15,12 @@
 namespace rookery::train {
 namespace {
 
-// As large as links like it, but several, so that the first are on their way while backward goes on.
-std::size_t bucket_of(std::size_t values) {
-  constexpr std::size_t kLargest = 25'000'000 / sizeof(float), kSmallest = 32 * 1024, kAtLeast = 4;
-  return std::clamp(values / kAtLeast, kSmallest, kLargest);
+// Where each value stands for several, it is they that count.
+std::size_t bucket_of(const Place& place) {
+  const auto values = static_cast<double>(place.values) * place.scale;
+  return std::max<std::size_t>(
+      1,
+      static_cast<std::size_t>(static_cast<double>(plan::bucket_of(static_cast<std::size_t>(values))) / place.scale));
 }
 
 // Trains alone: no two copies ever meet.
@@ -27,25 +28,28 @@ class None final : public sync::Method {};
 
 std::string method_name(const config::Sync& sync) { return sync.method == "auto" ? "allreduce" : sync.method; }
 
-std::string topology_name(const config::Sync& sync, std::size_t clusters) {
-  if (sync.topology != "auto") return sync.topology;
-  return std::has_single_bit(clusters) ? "one-peer-exp" : "finite";
-}
-
-sync::Topology topology(const config::Sync& sync, const Place& place) {
-  std::vector<sync::Member> members;
+plan::Topology topology(const config::Sync& sync, const Place& place) {
+  std::vector<plan::Member> members;
   for (std::size_t i = 0; i < place.weights.size(); ++i) {
     members.push_back({.weight = place.weights[i], .host = place.hosts.empty() ? i : place.hosts[i]});
   }
-  return {topology_name(sync, members.size()), members};
+  return {plan::topology_for(sync.topology, members.size()), members};
 }
 
-sync::LocalOptions local_options(const config::Sync& sync, const Place& place) {
+// A segment may have fewer layers than the model has fragments.
+std::size_t fragments_of(const config::Sync& sync, const Place& place) {
+  return std::min(static_cast<std::size_t>(sync.fragments), place.layer_begins.size());
+}
+
+sync::LocalOptions local_options(const config::Sync& sync, const Place& place, bool holds_up) {
   sync::LocalOptions local{.interval = static_cast<std::uint64_t>(sync.interval),
                            .delay = static_cast<std::uint64_t>(sync.delay),
                            .merge = sync.merge,
-                           .lossy = sync.codec != "none"};
-  if (sync.fragments > 1) local.fragments = interleaved_fragments(place, static_cast<std::size_t>(sync.fragments));
+                           .lossy = sync.codec != "none",
+                           .holds_up = holds_up || sync.delay > 0};
+  if (const std::size_t fragments = fragments_of(sync, place); fragments > 1) {
+    local.fragments = interleaved_fragments(place, fragments);
+  }
   return local;
 }
 
@@ -53,7 +57,7 @@ sync::OuterOptions outer_options(const config::Sync& sync, const Place& place) {
   return {.lr = sync.outer_lr,
           .momentum = sync.outer_momentum,
           .warmup = static_cast<std::uint64_t>(sync.warmup_steps),
-          .bucket = bucket_of(place.values)};
+          .bucket = bucket_of(place)};
 }
 
 sync::PullOptions pull_options(const config::Settings& settings) {
@@ -74,26 +78,14 @@ float Place::share() const {
   return static_cast<float>(weights.at(cluster) / all);
 }
 
-Place place_in(const wire::Plan& plan, std::size_t rank, const model::Model& model) {
-  Place place{.cluster = rank, .weights = {}, .layer_begins = layer_begins(model)};
-  place.values = static_cast<std::size_t>(model.parameter_count());
-  std::map<std::string, std::size_t> hosts;
-  for (const wire::PlannedPeer& peer : plan.peers) {
-    place.weights.push_back(peer.weight);
-    const std::string host = peer.host.empty() ? peer.contact.name : peer.host;
-    place.hosts.push_back(hosts.emplace(host, hosts.size()).first->second);
-  }
-  return place;
-}
-
-void check_method(const config::Settings& settings, const Place& place) {
+void check_sync(const config::Settings& settings, std::size_t layers) {
   const config::Sync& sync = settings.sync;
   const std::string method = method_name(sync);
   if (is_local(method)) {
     if (sync.delay >= sync.interval) {
       throw InputError("sync.delay ({}) must be below sync.interval ({})", sync.delay, sync.interval);
     }
-    const auto most = std::min<std::int64_t>(sync.interval, static_cast<std::int64_t>(place.layer_begins.size()));
+    const auto most = std::min<std::int64_t>(sync.interval, static_cast<std::int64_t>(layers));
     if (sync.fragments > most) {
       throw InputError("sync.fragments is {}, but there can be at most {}: one a layer, and one a step of an interval",
                        sync.fragments, most);
@@ -102,28 +94,32 @@ void check_method(const config::Settings& settings, const Place& place) {
   if (sync.average_moments && (!is_local(method) || sync.codec != "none")) {
     throw InputError("sync.average_moments is for local-sgd, diloco and palsgd, with sync.codec = \"none\"");
   }
-  if (method != "gossip") return;
-  if (sync.topology == "bandwidth-aware") {
+  if (method == "gossip" && sync.topology == "bandwidth-aware") {
     throw InputError("sync.topology = \"bandwidth-aware\" needs measured links; choose another");
   }
-  topology(sync, place);  // throws if these peers cannot have it
+}
+
+void check_method(const config::Settings& settings, const Place& place) {
+  if (method_name(settings.sync) == "gossip") topology(settings.sync, place);  // throws if they cannot have it
 }
 
 std::size_t method_slots(const config::Settings& settings, const Place& place) {
   const std::string method = method_name(settings.sync);
-  const std::size_t buckets = sync::AllReduce::buckets(place.values, bucket_of(place.values));
+  const std::size_t buckets = sync::AllReduce::buckets(place.values, bucket_of(place));
   if (method == "allreduce") return buckets;
   if (!is_local(method)) return 0;
-  const auto fragments = static_cast<std::size_t>(settings.sync.fragments);
-  return method == "local-sgd" ? fragments : std::max(fragments, buckets);
+  const std::size_t fragments = fragments_of(settings.sync, place);
+  const bool warms_up = method != "local-sgd" && settings.sync.warmup_steps > 0;
+  return warms_up ? std::max(fragments, buckets) : fragments;
 }
 
-std::unique_ptr<sync::Method> make_method(const config::Settings& settings, const Place& place, sync::Rounds& rounds) {
+std::unique_ptr<sync::Method> make_method(const config::Settings& settings, const Place& place, sync::Rounds& rounds,
+                                          bool holds_up) {
   const config::Sync& sync = settings.sync;
   const std::string method = method_name(sync);
   const float share = place.share();
   if (method == "allreduce")
-    return std::make_unique<sync::AllReduce>(rounds, share, bucket_of(place.values), sync.codec != "none");
+    return std::make_unique<sync::AllReduce>(rounds, share, bucket_of(place), sync.codec != "none");
   if (method == "gossip") {
     const bool waits = sync.mode == "atc";
     const sync::GossipOptions options{
@@ -131,12 +127,14 @@ std::unique_ptr<sync::Method> make_method(const config::Settings& settings, cons
         .consensus = sync.consensus};
     return std::make_unique<sync::Gossip>(rounds, topology(sync, place), options);
   }
-  if (method == "local-sgd") return std::make_unique<sync::LocalSgd>(rounds, share, local_options(sync, place));
+  if (method == "local-sgd")
+    return std::make_unique<sync::LocalSgd>(rounds, share, local_options(sync, place, holds_up));
   if (method == "diloco") {
-    return std::make_unique<sync::Diloco>(rounds, share, local_options(sync, place), outer_options(sync, place));
+    return std::make_unique<sync::Diloco>(rounds, share, local_options(sync, place, holds_up),
+                                          outer_options(sync, place));
   }
   if (method == "palsgd") {
-    return std::make_unique<sync::Palsgd>(rounds, share, place.cluster, local_options(sync, place),
+    return std::make_unique<sync::Palsgd>(rounds, share, place.cluster, local_options(sync, place, holds_up),
                                           outer_options(sync, place), pull_options(settings));
   }
   ROOKERY_CHECK(method == "none", "method = {}", method);

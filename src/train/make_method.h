@@ -20,21 +20,25 @@ struct Place {
   std::vector<std::size_t> hosts{};          // of all clusters; empty: each has its own
   std::vector<std::size_t> layer_begins{0};  // where each layer begins in the flat vector
   std::size_t values = 0;                    // in the flat vector
+  double scale = 1;                          // how many values each of them stands for
 
   float share() const;  // of this cluster in the mean
 };
 
-// Where a peer of this rank is in a plan in which everybody holds a whole model.
-Place place_in(const wire::Plan& plan, std::size_t rank, const model::Model& model);
+// Throws InputError, one sentence that names the key, if no swarm can have what [sync] asks for with a model of so many
+// layers.
+void check_sync(const config::Settings& settings, std::size_t layers);
 
-// Throws InputError, one sentence that names the key, if this swarm cannot have what [sync] asks for.
+// The same for these clusters.
 void check_method(const config::Settings& settings, const Place& place);
 
 // How many slots the method needs of its rounds.
 std::size_t method_slots(const config::Settings& settings, const Place& place);
 
-// The method that [sync] describes. Requires: check_method() did not throw
-std::unique_ptr<sync::Method> make_method(const config::Settings& settings, const Place& place, sync::Rounds& rounds);
+// The method that [sync] describes. `holds_up`: whether training may wait for rounds of local methods that have no
+// delay of their own. Requires: check_sync() and check_method() did not throw
+std::unique_ptr<sync::Method> make_method(const config::Settings& settings, const Place& place, sync::Rounds& rounds,
+                                          bool holds_up = true);
 
 // The layers dealt out in turn, so that each fragment has a bit of everything. Requires: fragments > 0
 std::vector<sync::Fragment> interleaved_fragments(const Place& place, std::size_t fragments);

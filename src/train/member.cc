@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "sync/segmented.h"
 #include "tensor/kernels/update.h"
 #include "tensor/schedule.h"
 #include "train/setup.h"
-#include "train/tensor_border.h"
 
 namespace rookery::train {
 namespace {
@@ -20,26 +20,28 @@ constexpr std::size_t kValuesSlot = 0, kOtherSlot = 1;  // of exact rounds
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-Connections checked(const config::Settings& settings, Connections connections) {
+Connections checked(const config::Settings& settings, std::size_t layers, Connections connections) {
   check_device(settings.train);
   ROOKERY_CHECK(!connections.rings.empty());
+  check_sync(settings, layers);
   for (const Ring& ring : connections.rings) check_method(settings, ring.place);
   return connections;
 }
 
 // One method, or one for each segment. What is set in steps is counted in turns, of which each step has so many.
-std::unique_ptr<sync::Method> method_of(Executor executor, const Trainee& trainee, const std::vector<Ring>& rings,
-                                        std::uint64_t turns_per_step) {
-  config::Settings settings = trainee.settings();
+std::unique_ptr<sync::Method> method_of(Executor executor, const Compute& compute, const std::vector<Ring>& rings,
+                                        const plan::ScheduleOptions& schedule) {
+  config::Settings settings = compute.settings();
   for (std::int64_t* steps : {&settings.sync.interval, &settings.sync.delay, &settings.sync.warmup_steps}) {
-    *steps *= static_cast<std::int64_t>(turns_per_step);
+    *steps *= static_cast<std::int64_t>(schedule.updates());
   }
-  if (rings.size() == 1) return make_method(settings, rings[0].place, *rings[0].rounds);
+  const bool holds_up = is_synchronous(schedule.schedule);
+  if (rings.size() == 1) return make_method(settings, rings[0].place, *rings[0].rounds, holds_up);
   std::vector<sync::Segmented::Part> parts;
   for (const Ring& ring : rings) {
-    parts.push_back({.begin = trainee.stage().begin_of(ring.layers.begin),
-                     .end = trainee.stage().begin_of(ring.layers.end),
-                     .method = make_method(settings, ring.place, *ring.rounds)});
+    parts.push_back({.begin = compute.begin_of(ring.layers.begin),
+                     .end = compute.begin_of(ring.layers.end),
+                     .method = make_method(settings, ring.place, *ring.rounds, holds_up)});
   }
   return std::make_unique<sync::Segmented>(std::move(executor), std::move(parts));
 }
@@ -53,26 +55,23 @@ double sum_of(const std::vector<Number>& values) {
 
 }  // namespace
 
-Member::Member(Clock& clock, Trainee& trainee, plan::StagePlace stage, plan::ScheduleOptions schedule,
+Member::Member(Clock& clock, Compute& compute, plan::StagePlace stage, plan::ScheduleOptions schedule,
                Connections connections)
     : clock_(clock),
-      trainee_(trainee),
+      compute_(compute),
       stage_(stage),
       schedule_(schedule),
-      connections_(checked(trainee.settings(), std::move(connections))),
-      method_(method_of(clock.executor(), trainee, connections_.rings, turns_per_step())),
+      connections_(checked(compute.settings(), compute.layers(), std::move(connections))),
+      method_(method_of(clock.executor(), compute, connections_.rings, schedule_)),
       runner_(clock, schedule, stage, *connections_.training, *this),
-      passing_(clock, trainee, stage, *connections_.evaluations) {
-  if (trainee.settings().sync.average_moments) {
-    for (const auto& state : trainee.stage().optimizer().state()) moments_.push_back(floats(state.values));
-  }
-  trainee.stage().store().zero_gradients();
+      passing_(clock, compute, stage, *connections_.evaluations) {
+  if (compute.settings().sync.average_moments) moments_ = compute.moments();
+  std::ranges::fill(compute.gradients(), 0.0f);
   method_->start(copy());
 }
 
 sync::Copy Member::copy() {
-  const ParameterStore& store = trainee_.stage().store();
-  return {.parameters = floats(store.values()), .gradients = floats(store.gradients()), .moments = moments_};
+  return {.parameters = compute_.parameters(), .gradients = compute_.gradients(), .moments = moments_};
 }
 
 void Member::resume(std::int64_t steps_done, std::int64_t samples_done) {
@@ -100,60 +99,49 @@ std::uint64_t Member::turn_of(std::uint64_t update) {
 
 // The k-th block is `batch` samples of every cluster; cluster i takes the i-th slice of it, micro-batch j the j-th
 // slice of that.
-Member::Slice Member::slice_of(std::uint64_t micro_batch) const {
+Samples Member::samples_of(std::uint64_t micro_batch) const {
   const std::uint64_t number = first_micro_batch_ + micro_batch;
-  return {.block = static_cast<std::int64_t>(number / schedule_.micro_batches),
-          .index = static_cast<std::int64_t>(number % schedule_.micro_batches)};
-}
-
-const Batch& Member::block(std::int64_t number) {
-  if (!block_ || block_->first != number) {
-    const auto clusters = static_cast<std::int64_t>(place().weights.size());
-    const auto cluster = static_cast<std::int64_t>(place().cluster);
-    block_.emplace(number,
-                   trainee_.batch(first_sample_ + (number * clusters + cluster) * trainee_.settings().train.batch));
-  }
-  return block_->second;
+  const auto block = static_cast<std::int64_t>(number / schedule_.micro_batches);
+  const auto clusters = static_cast<std::int64_t>(place().weights.size());
+  const auto cluster = static_cast<std::int64_t>(place().cluster);
+  return {.first = first_sample_ + (block * clusters + cluster) * compute_.settings().train.batch,
+          .part = static_cast<std::int64_t>(number % schedule_.micro_batches)};
 }
 
 // Each loss term counts the same, whichever cluster has it: everybody divides by what a batch could have at most, and
 // the mean is made good once it is known how many there are.
 bool Member::counts_terms(std::uint64_t turn) const {
-  const Problem problem = trainee_.data().info().problem;
-  const bool vary = problem == Problem::kMaskedLanguageModel || problem == Problem::kTranslation;
-  return vary && is_synchronous(schedule_.schedule) && method_->averages_gradients(turn);
+  return compute_.terms_vary() && is_synchronous(schedule_.schedule) && method_->averages_gradients(turn);
 }
 
 // What the summed loss of an update's micro-batches is divided by.
 double Member::divisor(std::uint64_t update) {
   if (counts_terms(turn_of(update))) {
-    return static_cast<double>(block(slice_of(update * schedule_.group()).block).targets.numel());
+    return static_cast<double>(compute_.most_terms(samples_of(update * schedule_.group()).first));
   }
   std::int64_t terms = 0;
   for (std::uint64_t i = 0; i < schedule_.group(); ++i) {
-    const Slice part = slice_of(update * schedule_.group() + i);
-    terms += slice(block(part.block), part.index, static_cast<std::int64_t>(schedule_.micro_batches)).loss_terms;
+    terms += compute_.terms(samples_of(update * schedule_.group() + i));
   }
   return static_cast<double>(std::max<std::int64_t>(1, terms));
 }
 
-model::Pass Member::pass_of(std::uint64_t micro_batch) {
-  const std::uint64_t update = micro_batch / schedule_.group(), turn = turn_of(update);
-  const std::uint64_t within = turn % turns_per_step() * schedule_.group() + micro_batch % schedule_.group();
-  model::Pass pass{.training = true, .key = trainee_.dropout_key(step_of(turn), place().cluster) + within};
+MicroBatch Member::described(std::uint64_t number) {
+  const std::uint64_t update = number / schedule_.group(), turn = turn_of(update);
+  MicroBatch micro_batch{.number = number,
+                         .step = step_of(turn),
+                         .index = turn % turns_per_step() * schedule_.group() + number % schedule_.group(),
+                         .cluster = place().cluster,
+                         .samples = samples_of(number),
+                         .is_last = (number + 1) % schedule_.group() == 0};
+  if (stage_.is_last()) micro_batch.divisor = divisor(update);
   // What other stages contribute to tied parameters comes after the backward.
-  const bool is_last_of_update = (micro_batch + 1) % schedule_.group() == 0;
-  if (is_last_of_update && connections_.ties.empty()) {
-    pass.reached = [this, turn](std::size_t layer) {
-      keep_pace_now();
-      method_->gradients_ready(turn, trainee_.stage().begin_of(layer), copy());
+  if (micro_batch.is_last && connections_.ties.empty()) {
+    micro_batch.reached = [this, turn](std::size_t layer) {
+      method_->gradients_ready(turn, compute_.begin_of(layer), copy());
     };
   }
-  return pass;
-}
-
-void Member::keep_pace_now() {
-  if (pace_ != nullptr) pace_->keep();
+  return micro_batch;
 }
 
 Task<> Member::wait_for(Task<> task) {
@@ -192,47 +180,28 @@ Admission Member::admit(std::uint64_t micro_batch) {
 }
 
 Task<Border> Member::forward(Border input) {
-  const std::uint64_t number = input.micro_batch, update = number / schedule_.group(), turn = turn_of(update);
+  const std::uint64_t number = input.micro_batch, turn = turn_of(number / schedule_.group());
   if (is_synchronous(schedule_.schedule)) {  // else the weights are those of another turn anyway
     auto pulling = pull_until(turn);
     co_await std::move(pulling);
   }
-  if (pace_ != nullptr) pace_->begin(static_cast<std::int64_t>(step_of(turn)), Pace::Kind::kForward);
   if (!input.squares.empty()) squares_before_ = input.squares;
-  const Slice place = slice_of(number);
-  Batch data;
-  if (stage_.is_first() || stage_.is_last()) {
-    data = slice(block(place.block), place.index, static_cast<std::int64_t>(schedule_.micro_batches));
-  }
-  const Tensors inputs = stage_.is_first() ? data.inputs : to_tensors(input);
-  Border output;
-  if (stage_.is_last()) {
-    const ops::LossSum loss = trainee_.stage().loss(number, inputs, data.targets, pass_of(number), divisor(update));
-    loss_ += loss.sum.item<double>();
-    terms_ += static_cast<double>(data.loss_terms);
-    samples_ += static_cast<std::uint64_t>(data.samples);
-    tokens_ += static_cast<std::uint64_t>(data.tokens);
-  } else {
-    output = to_border(trainee_.stage().forward(number, inputs, pass_of(number)));
+  auto computing = compute_.forward(described(number), std::move(input), sums_);
+  Border output = co_await std::move(computing);
+  if (!stage_.is_last()) {
     output.squares = squares_before_;
     output.squares.push_back(squares_);
   }
-  keep_pace_now();
   co_return output;
 }
 
 Task<Border> Member::backward(Border gradients) {
-  const std::uint64_t number = gradients.micro_batch;
-  const std::uint64_t turn = turn_of(number / schedule_.group());
-  const bool is_last = (number + 1) % schedule_.group() == 0;
-  if (pace_ != nullptr) {
-    pace_->begin(static_cast<std::int64_t>(step_of(turn)), is_last ? Pace::Kind::kLastBackward : Pace::Kind::kBackward);
-  }
   if (!gradients.squares.empty()) squares_after_ = gradients.squares;
-  Border back = to_border(trainee_.stage().backward(number, to_tensors(gradients)));
+  const std::uint64_t number = gradients.micro_batch;
+  auto computing = compute_.backward(number, std::move(gradients));
+  Border back = co_await std::move(computing);
   back.squares = squares_after_;
   back.squares.push_back(squares_);
-  keep_pace_now();
   co_return back;
 }
 
@@ -244,7 +213,7 @@ Around Member::around_update() {
 }
 
 Task<> Member::update(std::uint64_t /*number*/) {
-  const config::Train& t = trainee_.settings().train;
+  const config::Train& t = compute_.settings().train;
   const std::uint64_t turn = turn_of(updates_), step = step_of(turn);
   auto pulling = pull_until(turn);
   co_await std::move(pulling);
@@ -253,27 +222,35 @@ Task<> Member::update(std::uint64_t /*number*/) {
     co_await std::move(gathering);
   }
   double scale = 1;
+  // On all rings, with the same result: who is in the one is not in the other.
   std::vector<float> terms;
-  std::unique_ptr<sync::Round> counting;
+  std::vector<std::unique_ptr<sync::Round>> counting;
   if (counts_terms(turn)) {
-    const Batch& batch = block(slice_of(updates_ * schedule_.group()).block);
-    scale = static_cast<double>(batch.targets.numel());
-    terms = {static_cast<float>(batch.loss_terms)};
-    counting = connections_.rings[0].exact->average(kOtherSlot, terms, place().share(), {});
+    std::int64_t own = 0;
+    for (std::uint64_t i = 0; i < schedule_.group(); ++i) {
+      own += compute_.terms(samples_of(updates_ * schedule_.group() + i));
+    }
+    scale = static_cast<double>(compute_.most_terms(samples_of(updates_ * schedule_.group()).first));
+    terms.assign(connections_.rings.size(), static_cast<float>(own));
+    for (std::size_t i = 0; i < terms.size(); ++i) {
+      const Ring& ring = connections_.rings[i];
+      counting.push_back(ring.exact->average(kOtherSlot, std::span(terms).subspan(i, 1), ring.place.share(), {}));
+    }
   }
   auto averaging = wait_for(method_->before_update(turn, copy()));
   co_await std::move(averaging);
-  if (counting) {
-    auto counted = wait_for(counting->finish());
+  for (const auto& round : counting) {
+    auto counted = wait_for(round->finish());
     co_await std::move(counted);
-    scale /= std::max(1e-6, static_cast<double>(terms[0]));
   }
+  if (!terms.empty()) scale /= std::max(1e-6, static_cast<double>(terms[0]));
   auto clipping = clipped(scale);
   const double factor = co_await std::move(clipping);
   lr_ = learning_rate(schedule_options(t), static_cast<std::int64_t>(step)) * method_->lr_factor(turn);
-  trainee_.stage().update(lr_, factor, around_update());
-  trainee_.stage().store().zero_gradients();
-  if (!std::isfinite(loss_) || !std::isfinite(grad_norm_)) {
+  auto updating = compute_.update(lr_, factor, around_update());
+  co_await std::move(updating);
+  versions_ = std::max(versions_, compute_.versions());
+  if (!std::isfinite(sums_.loss) || !std::isfinite(grad_norm_)) {
     throw Error("the loss is no longer a number at step {}; lower train.lr (now {}) or raise train.warmup", step + 1,
                 t.lr);
   }
@@ -294,13 +271,13 @@ Task<double> Member::clipped(double scale) {
   const std::span<const float> gradients = copy().gradients;
   std::vector<float> squares(connections_.segments);
   for (const Ring& ring : connections_.rings) {
-    const std::size_t begin = trainee_.stage().begin_of(ring.layers.begin);
-    const std::size_t size = trainee_.stage().begin_of(ring.layers.end) - begin;
+    const std::size_t begin = compute_.begin_of(ring.layers.begin);
+    const std::size_t size = compute_.begin_of(ring.layers.end) - begin;
     squares[ring.segment] = static_cast<float>(kernels::sum_of_squares(gradients.subspan(begin, size)) * scale * scale);
   }
   squares_ = sum_of(squares);
   grad_norm_ = std::sqrt(squares_);
-  const double clip = trainee_.settings().train.clip;
+  const double clip = compute_.settings().train.clip;
   if (clip <= 0) co_return scale;
   double all = squares_ + sum_of(squares_before_) + sum_of(squares_after_);
   if (is_synchronous(schedule_.schedule)) {
@@ -316,26 +293,28 @@ Task<double> Member::clipped(double scale) {
 
 // Turns without gradients that come before this one.
 Task<> Member::pull_until(std::uint64_t turn) {
-  const config::Train& t = trainee_.settings().train;
+  const config::Train& t = compute_.settings().train;
   while (turn_ < turn && method_->move(turn_) == sync::Move::kPull) {
-    const auto step = static_cast<std::int64_t>(step_of(turn_));
-    if (pace_ != nullptr) pace_->begin(step, Pace::Kind::kOther);
-    lr_ = learning_rate(schedule_options(t), step) * method_->lr_factor(turn_);
-    trainee_.stage().before_change();
-    method_->pull(turn_, learning_rate(schedule_options(t), step) / t.lr, copy());
-    keep_pace_now();
+    const double lr = learning_rate(schedule_options(t), static_cast<std::int64_t>(step_of(turn_)));
+    lr_ = lr * method_->lr_factor(turn_);
+    auto pulling = compute_.change(step_of(turn_), [this, lr, &t] { method_->pull(turn_, lr / t.lr, copy()); });
+    co_await std::move(pulling);
     auto ending = end_turn();
     co_await std::move(ending);
   }
 }
 
-// The method's part after an update or a pull, and what follows from it.
+// The method's part after an update or a pull, and what follows from it. In `async` what a pull does to tied parameters
+// is told with the next update: there is no bound on how many pulls come in a row.
 Task<> Member::end_turn() {
   const std::uint64_t turn = turn_++;  // whatever happens now, the update is made
   auto done = wait_for(method_->after_step(turn, copy()));
   co_await std::move(done);
-  auto spreading = wait_for(spread(is_synchronous(schedule_.schedule)));
-  co_await std::move(spreading);
+  const bool waits = is_synchronous(schedule_.schedule);
+  if (waits || method_->move(turn) == sync::Move::kGradient) {
+    auto spreading = wait_for(spread(waits));
+    co_await std::move(spreading);
+  }
   if (turn_ % turns_per_step() == 0) report_step(turn);
 }
 
@@ -347,12 +326,16 @@ Task<> Member::spread(bool waits) {
 }
 
 void Member::report_step(std::uint64_t turn) {
-  const config::Train& t = trainee_.settings().train;
+  const config::Train& t = compute_.settings().train;
   wire::StepReport report{.step = step_of(turn) + 1, .lr = lr_, .grad_norm = grad_norm_};
   report.pulled = gradient_turns_ == 0;
-  report.loss = loss_ / std::max(1.0, terms_);
-  report.samples = samples_;
-  report.tokens = tokens_;
+  report.loss = sums_.loss / std::max(1.0, sums_.terms);
+  report.samples = sums_.samples;
+  report.tokens = sums_.tokens;
+  for (const auto& [updates, micro_batches] : record().staleness) {
+    if (micro_batches > staleness_[updates]) report.staleness = updates;
+  }
+  staleness_ = record().staleness;
   const Duration waited = waited_ + record().waited_forward + record().waited_backward;
   const Time now = clock_.now();
   report.wait_seconds = seconds(waited - waited_before_);
@@ -362,23 +345,25 @@ void Member::report_step(std::uint64_t turn) {
   }
   waited_before_ = waited;
   step_began_ = now;
-  loss_ = terms_ = 0;
-  samples_ = tokens_ = gradient_turns_ = 0;
+  sums_ = {};
+  gradient_turns_ = 0;
   report_(report);
 }
 
-// `skip_equal`: what is equal on all peers is taken as it is, instead of an average that rounds.
+// `skip_equal`: what is equal on all peers is taken as it is, instead of an average that rounds. A copy that is the
+// only one is its own average, for which no memory is taken.
 Task<Member::Average> Member::average(bool skip_equal) {
-  const Stage& stage = trainee_.stage();
-  const std::span<const float> parameters = copy().parameters, buffers = floats(stage.store().buffers());
+  if (place().weights.size() == 1) co_return Average{};
+  const std::span<const float> parameters = compute_.parameters(), buffers = compute_.buffers();
   Average average{.values = {parameters.begin(), parameters.end()}, .buffers = {buffers.begin(), buffers.end()}};
   std::vector<std::unique_ptr<sync::Round>> rounds;
   for (const Ring& ring : connections_.rings) {
-    const std::size_t begin = stage.buffers_begin_of(ring.layers.begin), end = stage.buffers_begin_of(ring.layers.end);
+    const std::size_t begin = compute_.buffers_begin_of(ring.layers.begin),
+                      end = compute_.buffers_begin_of(ring.layers.end);
     rounds.push_back(ring.exact->average(kOtherSlot, std::span(average.buffers).subspan(begin, end - begin),
                                          ring.place.share(), {}));
     if (skip_equal && is_synchronous(schedule_.schedule) && method_->keeps_copies_equal(turn_)) continue;
-    const std::size_t from = stage.begin_of(ring.layers.begin), to = stage.begin_of(ring.layers.end);
+    const std::size_t from = compute_.begin_of(ring.layers.begin), to = compute_.begin_of(ring.layers.end);
     rounds.push_back(
         ring.exact->average(kValuesSlot, std::span(average.values).subspan(from, to - from), ring.place.share(), {}));
   }
@@ -391,7 +376,7 @@ Task<Member::Average> Member::average(bool skip_equal) {
 
 void Member::swap_in(Average& average) {
   std::ranges::swap_ranges(average.values, copy().parameters);
-  std::ranges::swap_ranges(average.buffers, floats(trainee_.stage().store().buffers()));
+  std::ranges::swap_ranges(average.buffers, compute_.buffers());
 }
 
 Task<std::optional<Evaluation>> Member::evaluate(data::Split split, std::uint64_t samples,
@@ -407,7 +392,7 @@ Task<std::optional<Evaluation>> Member::evaluate(data::Split split, std::uint64_
   swap_in(mean);
   auto showing = spread(true);
   co_await std::move(showing);
-  const std::uint64_t available = std::min(samples, trainee_.data().size(split)), clusters = place().weights.size();
+  const std::uint64_t available = std::min(samples, compute_.samples_in(split)), clusters = place().weights.size();
   auto passing =
       passing_.pass(split, available * place().cluster / clusters, available * (place().cluster + 1) / clusters, stop);
   const std::optional<LossReport> own = co_await std::move(passing);
@@ -448,6 +433,31 @@ Task<> Member::agree() {
   swap_in(mean);
   auto spreading = spread(true);
   co_await std::move(spreading);
+}
+
+std::vector<wire::SegmentDigest> Member::digests() {
+  const std::span<const float> values = compute_.parameters(), buffers = compute_.buffers();
+  std::vector<wire::SegmentDigest> result;
+  for (const Ring& ring : connections_.rings) {
+    const auto part = [&](std::span<const float> all, std::size_t begin, std::size_t end) {
+      return digest(std::as_bytes(all.subspan(begin, end - begin)));
+    };
+    const std::string both =
+        part(values, compute_.begin_of(ring.layers.begin), compute_.begin_of(ring.layers.end)) +
+        part(buffers, compute_.buffers_begin_of(ring.layers.begin), compute_.buffers_begin_of(ring.layers.end));
+    result.push_back({static_cast<std::uint32_t>(ring.segment), digest(std::as_bytes(std::span(both)))});
+  }
+  return result;
+}
+
+Task<bool> Member::all_say(bool yes) {
+  std::vector<float> noes = {yes ? 0.0f : 1.0f};
+  if (stage_.stages > 1) {
+    const auto counting = connections_.cluster->average(0, noes, 1.0f, {});
+    auto counted = counting->finish();
+    co_await std::move(counted);
+  }
+  co_return noes[0] == 0;
 }
 
 Task<> Member::with_average(std::function<void()> use) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -12,11 +13,10 @@
 #include "pipeline/stage_runner.h"
 #include "sync/method.h"
 #include "sync/rounds.h"
+#include "train/compute.h"
 #include "train/make_method.h"
-#include "train/pace.h"
 #include "train/passing.h"
 #include "train/tie.h"
-#include "train/trainee.h"
 #include "wire/swarm_message.h"
 
 namespace rookery::train {
@@ -60,15 +60,15 @@ class Member final : private pipeline::StageWork {
   static constexpr std::size_t kExactSlots = 2;
 
   // Throws InputError if this swarm cannot have the method.
-  Member(Clock& clock, Trainee& trainee, plan::StagePlace stage, plan::ScheduleOptions schedule,
+  Member(Clock& clock, Compute& compute, plan::StagePlace stage, plan::ScheduleOptions schedule,
          Connections connections);
 
   // Goes on after steps that were done, and samples that all clusters together have used. Before the first step.
   // Requires: with a method that pulls, as many clusters as before, and the same batch.
   void resume(std::int64_t steps_done, std::int64_t samples_done);
 
-  // From now on steps take as long as the pace says. It outlives this.
-  void keep_pace(Pace& pace) { pace_ = &pace; }
+  // What it does is watched from now on.
+  void watch(BeginSpan actions) { runner_.watch(std::move(actions)); }
 
   // Takes steps until `until` are done, or the gate lets no other begin; each is reported when it is done. What it sent
   // and received is for whoever has the links to say. Before and after, nothing is on its way in the pipeline.
@@ -84,6 +84,7 @@ class Member final : private pipeline::StageWork {
   std::int64_t steps_done() const { return static_cast<std::int64_t>(turn_ / turns_per_step()); }
   sync::Method& method() { return *method_; }
   const pipeline::StageRecord& record() const { return runner_.record(); }
+  std::size_t most_versions() const { return versions_; }  // of the weights that were in memory, with the current ones
 
   // Evaluates the average of all copies; each cluster does its share of the samples, and all get the same result.
   // Leaves the copy as it is. Nothing if a peer was told to stop on the way.
@@ -100,11 +101,17 @@ class Member final : private pipeline::StageWork {
   // Makes every copy the average of all. After settle().
   Task<> agree();
 
+  // What the copy is, segment by segment: with equal parameters and buffers, equal.
+  std::vector<wire::SegmentDigest> digests();
+
+  // Whether all stages of this cluster say yes. On all of them.
+  Task<bool> all_say(bool yes);
+
   // Shows the average of all copies, for as long as `use` runs, and leaves the copy as it is. On all peers.
   Task<> with_average(std::function<void()> use);
 
  private:
-  // Values of all rings, and then the buffers of all.
+  // Values of all rings, and the buffers of all; nothing if they are what they are.
   struct Average {
     std::vector<float> values, buffers;
   };
@@ -114,24 +121,18 @@ class Member final : private pipeline::StageWork {
   Task<pipeline::Border> backward(pipeline::Border gradients) override;
   Task<> update(std::uint64_t number) override;
 
-  std::uint64_t turns_per_step() const { return schedule_.micro_batches / schedule_.group(); }
+  std::uint64_t turns_per_step() const { return schedule_.updates(); }
   std::uint64_t step_of(std::uint64_t turn) const { return turn / turns_per_step(); }
   std::uint64_t turn_of(std::uint64_t update);
   const Place& place() const { return connections_.rings.front().place; }
 
-  // What a micro-batch consists of.
-  struct Slice {
-    std::int64_t block = 0, index = 0;  // of which batch of this cluster, and which part of it
-  };
-  Slice slice_of(std::uint64_t micro_batch) const;
-  const Batch& block(std::int64_t number);
+  Samples samples_of(std::uint64_t micro_batch) const;
   double divisor(std::uint64_t update);
   bool counts_terms(std::uint64_t turn) const;
-  model::Pass pass_of(std::uint64_t micro_batch);
+  MicroBatch described(std::uint64_t micro_batch);
 
   sync::Copy copy();
   Around around_update();
-  void keep_pace_now();
   Task<> wait_for(Task<> task);
   Task<double> clipped(double scale);
   Task<> pull_until(std::uint64_t turn);
@@ -142,7 +143,7 @@ class Member final : private pipeline::StageWork {
   void swap_in(Average& average);
 
   Clock& clock_;
-  Trainee& trainee_;
+  Compute& compute_;
   plan::StagePlace stage_;
   plan::ScheduleOptions schedule_;
   Connections connections_;
@@ -150,22 +151,23 @@ class Member final : private pipeline::StageWork {
   std::unique_ptr<sync::Method> method_;
   pipeline::StageRunner runner_;
   Passing passing_;
-  Pace* pace_ = nullptr;
   Gate gate_;
   Report report_;
 
-  std::uint64_t turn_ = 0;                               // turns done
-  std::deque<std::uint64_t> turns_;                      // of the next updates, as far as they have been looked at
-  std::uint64_t updates_ = 0;                            // done since the beginning, or the resumption
-  std::int64_t first_sample_ = 0;                        // of block 0
-  std::uint64_t first_micro_batch_ = 0;                  // how many there were before the first one of this process
-  std::optional<std::pair<std::int64_t, Batch>> block_;  // that was used last
+  std::uint64_t turn_ = 0;               // turns done
+  std::deque<std::uint64_t> turns_;      // of the next updates, as far as they have been looked at
+  std::uint64_t updates_ = 0;            // done since the beginning, or the resumption
+  std::int64_t first_sample_ = 0;        // of block 0
+  std::uint64_t first_micro_batch_ = 0;  // how many there were before the first one of this process
 
   // Of the step that is under way.
-  double loss_ = 0, terms_ = 0, grad_norm_ = 0, lr_ = 0;
-  std::uint64_t samples_ = 0, tokens_ = 0, gradient_turns_ = 0;
+  LossSums sums_;
+  double grad_norm_ = 0, lr_ = 0;
+  std::uint64_t gradient_turns_ = 0;
   Time step_began_{};
   Duration waited_{}, waited_before_{};
+  std::map<std::uint64_t, std::uint64_t> staleness_;  // before it
+  std::size_t versions_ = 1;                          // that were in memory, at most
 
   std::vector<double> squares_before_, squares_after_;  // Σ g² of the stages before and after this one, as last heard
   double squares_ = 0;                                  // and of this one

@@ -23,18 +23,24 @@ std::chrono::nanoseconds processor_time() {
 
 }  // namespace
 
+double jitter_factor(double jitter, std::uint64_t seed, const std::string& name, std::uint64_t step) {
+  if (jitter <= 0) return 1;
+  Random random({seed, kPace, word_of(name), step});
+  const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
+  const double z = radius * std::cos(2 * std::numbers::pi * random.uniform());  // standard normal
+  return std::max(kLeastFactor, 1 + jitter * z);
+}
+
 Pace::Pace(Options options, std::uint64_t seed, const std::string& name)
-    : options_(options), seed_(seed), peer_(word_of(name)) {}
+    : options_(options), seed_(seed), name_(name) {}
 
 void Pace::begin(std::int64_t step, Kind kind) {
   if (!is_slowed()) return;
   work_ = &kinds_[kind];
   ++work_->times;
   place_ = 0;
-  Random random({seed_, kPace, peer_, static_cast<std::uint64_t>(step)});
-  const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
-  const double z = radius * std::cos(2 * std::numbers::pi * random.uniform());  // standard normal
-  factor_ = std::max(kLeastFactor, 1 + options_.jitter * z) / std::min(1.0, options_.speed);
+  factor_ =
+      jitter_factor(options_.jitter, seed_, name_, static_cast<std::uint64_t>(step)) / std::min(1.0, options_.speed);
   if (kind != Kind::kOther && options_.step_time.count() > 0 && work_->times > 1) {
     const std::chrono::nanoseconds whole = std::max(step_work(), std::chrono::nanoseconds(1));
     factor_ *= static_cast<double>(options_.step_time.count()) / static_cast<double>(whole.count());

@@ -10,6 +10,9 @@
 
 namespace rookery::train {
 
+// How much longer than usual a peer takes for a step, if that varies by `jitter`: drawn from (seed, name, step).
+double jitter_factor(double jitter, std::uint64_t seed, const std::string& name, std::uint64_t step);
+
 // Makes this peer as slow as it is asked to be: a swarm of unequal computers on one. What the work takes at full speed
 // is learnt from the first steps, in processor time of the calling thread, so that peers who share a computer do not
 // slow each other down as long as there are processors enough, and noise does not count.
@@ -22,7 +25,6 @@ class Pace {
     std::uint64_t micro_batches = 1, updates = 1;  // of a step
   };
 
-  // Jitter is drawn from (seed, name, step).
   Pace(Options options, std::uint64_t seed, const std::string& name);
 
   // Some work of a step begins. What is of one kind does the same work, and calls keep() at the same places.
@@ -42,7 +44,8 @@ class Pace {
   };
 
   Options options_;
-  std::uint64_t seed_, peer_;
+  std::uint64_t seed_;
+  std::string name_;
   std::map<Kind, Work> kinds_;
   std::chrono::nanoseconds step_work() const;
 

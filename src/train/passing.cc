@@ -2,14 +2,12 @@
 
 #include <algorithm>
 
-#include "train/tensor_border.h"
-
 namespace rookery::train {
 
 using pipeline::Border;
 
-Passing::Passing(Clock& clock, Trainee& trainee, plan::StagePlace stage, pipeline::Borders& borders)
-    : trainee_(trainee),
+Passing::Passing(Clock& clock, Compute& compute, plan::StagePlace stage, pipeline::Borders& borders)
+    : compute_(compute),
       stage_(stage),
       runner_(clock, {.schedule = plan::Schedule::kAsync, .micro_batches = 1}, stage, borders, *this) {}
 
@@ -17,34 +15,27 @@ Task<std::optional<LossReport>> Passing::pass(data::Split split, std::uint64_t b
                                               const std::atomic<bool>* stop) {
   split_ = split;
   begin_ = begin;
-  end_ = std::max(begin, std::min(end, trainee_.data().size(split)));
+  end_ = std::max(begin, std::min(end, compute_.samples_in(split)));
   first_ = runner_.micro_batches();
   stop_ = stop;
   stopped_ = false;
-  loss_ = correct_ = terms_ = 0;
-  const auto batch = static_cast<std::uint64_t>(trainee_.settings().train.batch);
-  auto running = runner_.run(first_ + (end_ - begin_ + batch - 1) / batch);
+  sums_ = {};
+  const config::Train& t = compute_.settings().train;
+  samples_ = static_cast<std::uint64_t>(t.batch / t.micro_batches);
+  auto running = runner_.run(first_ + (end_ - begin_ + samples_ - 1) / samples_);
   co_await std::move(running);
   if (stopped_) co_return std::nullopt;
-  const double all = std::max(1.0, terms_);
-  co_return LossReport{loss_ / all, correct_ / all, static_cast<std::int64_t>(terms_)};
+  const double all = std::max(1.0, sums_.terms);
+  co_return LossReport{sums_.loss / all, sums_.correct / all, static_cast<std::int64_t>(sums_.terms)};
 }
 
 // Whoever is told to stop passes on nothing, and so does whoever gets nothing.
 Task<Border> Passing::forward(Border input) {
   stopped_ = stopped_ || (stop_ != nullptr && *stop_) || (!stage_.is_first() && input.tensors.empty());
   if (stopped_) co_return Border{};
-  const auto batch_size = static_cast<std::uint64_t>(trainee_.settings().train.batch);
-  const std::uint64_t from = begin_ + (input.micro_batch - first_) * batch_size;
-  Batch batch;
-  if (stage_.is_first() || stage_.is_last()) batch = trainee_.batch(split_, from, std::min(from + batch_size, end_));
-  const Tensors inputs = stage_.is_first() ? batch.inputs : to_tensors(input);
-  if (!stage_.is_last()) co_return to_border(trainee_.stage().predict(inputs));
-  const ops::LossSum loss = trainee_.stage().evaluate(inputs, batch.targets);
-  loss_ += loss.sum.item<double>();
-  correct_ += static_cast<double>(loss.correct);
-  terms_ += static_cast<double>(batch.loss_terms);
-  co_return Border{};
+  const std::uint64_t from = begin_ + (input.micro_batch - first_) * samples_;
+  auto evaluating = compute_.evaluate(split_, from, std::min(from + samples_, end_), std::move(input), sums_);
+  co_return co_await std::move(evaluating);
 }
 
 Task<Border> Passing::backward(Border /*gradients*/) { co_return Border{}; }

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "pipeline/stage_runner.h"
+#include "train/compute.h"
 #include "train/learner.h"
-#include "train/trainee.h"
 
 namespace rookery::train {
 
@@ -13,8 +13,8 @@ namespace rookery::train {
 // order. Lives on the compute thread.
 class Passing final : private pipeline::StageWork {
  public:
-  // Trainee and borders outlive this.
-  Passing(Clock& clock, Trainee& trainee, plan::StagePlace stage, pipeline::Borders& borders);
+  // Compute and borders outlive this.
+  Passing(Clock& clock, Compute& compute, plan::StagePlace stage, pipeline::Borders& borders);
 
   // The mean over samples [begin, end) of a split, as far as there are so many; on the last stage, elsewhere nothing of
   // use. Nothing if one of the stages was told to stop.
@@ -27,16 +27,17 @@ class Passing final : private pipeline::StageWork {
   Task<pipeline::Border> backward(pipeline::Border gradients) override;
   Task<> update(std::uint64_t) override;
 
-  Trainee& trainee_;
+  Compute& compute_;
   plan::StagePlace stage_;
   pipeline::StageRunner runner_;
 
   // Of the pass that is under way.
   data::Split split_{};
   std::uint64_t begin_ = 0, end_ = 0, first_ = 0;  // samples; and the number of the first micro-batch
+  std::uint64_t samples_ = 1;                      // of a micro-batch: no more than in training
   const std::atomic<bool>* stop_ = nullptr;
   bool stopped_ = false;
-  double loss_ = 0, correct_ = 0, terms_ = 0;
+  LossSums sums_;
 };
 
 }  // namespace rookery::train

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <thread>
 
 #include <ATen/ATen.h>
 #include <boost/asio/co_spawn.hpp>
@@ -12,9 +13,11 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "collective/codec.h"
-#include "observe/peak_memory.h"
+#include "observe/memory.h"
+#include "tensor/allocator.h"
 #include "train/checkpoint.h"
 #include "train/learner.h"
+#include "train/profile.h"
 #include "train/setup.h"
 
 namespace rookery::train {
@@ -23,13 +26,13 @@ namespace {
 namespace fs = std::filesystem;
 using net::LinkError;
 
-std::vector<NamedTensor> state_of(sync::Method& method) {
-  std::vector<NamedTensor> tensors;
+std::vector<FlatState> state_of(sync::Method& method, const Stage& stage) {
+  std::vector<FlatState> flat;
   for (const auto& state : method.state()) {
-    tensors.push_back(
-        {state.name, at::from_blob(state.values.data(), {static_cast<std::int64_t>(state.values.size())})});
+    const auto size = static_cast<std::int64_t>(state.values.size());
+    flat.push_back({state.name, stage.first() + state.begin, at::from_blob(state.values.data(), {size})});
   }
-  return tensors;
+  return flat;
 }
 
 LinkError coordinator_lost() { return {net::Failure::kClosed, "coordinator", "was lost"}; }
@@ -41,7 +44,10 @@ PeerWork::PeerWork(Clock& network, PeerWorkOptions options)
 
 PeerWork::~PeerWork() {
   // Tensors go where they were made.
-  boost::asio::post(compute_->executor(), [this] { trainee_.reset(); });
+  boost::asio::post(compute_->executor(), [this] {
+    stage_compute_.reset();
+    trainee_.reset();
+  });
   compute_.reset();
   std::error_code ignored;
   if (!options_.scratch.empty()) fs::remove_all(options_.scratch, ignored);
@@ -106,40 +112,52 @@ Task<fs::path> PeerWork::fetch_all(std::vector<wire::FileFacts> files, fs::path 
 Task<wire::Ready> PeerWork::build(config::Settings settings, std::optional<fs::path> checkpoint) {
   use_threads(settings.train.threads);
   check_device(settings.train);
+  if (options_.memory > 0) use_small_arenas();
+  warm_up();
   blueprint_ = make_blueprint(std::move(settings));
-  const Bytes needed = least_memory(*blueprint_);
-  if (options_.memory > 0 && needed > options_.memory) {
-    throw InputError("has too little memory: this model takes at least {}, but it may use {}", format_bytes(needed),
-                     format_bytes(options_.memory));
-  }
   wire::Ready ready{.data = blueprint_->data_fingerprint,
                     .model = fingerprint(*blueprint_->model),
                     .parameters = static_cast<std::uint64_t>(blueprint_->model->parameter_count()),
-                    .about = describe(*blueprint_)};
+                    .about = describe(*blueprint_),
+                    .resident = static_cast<std::uint64_t>(observe::resident_memory()),
+                    .speed = options_.pace.speed,
+                    .step_time = std::chrono::duration<double>(options_.pace.step_time).count(),
+                    .cores = std::max(1u, std::thread::hardware_concurrency())};
+  if (const auto own = static_cast<Bytes>(ready.resident); options_.memory > 0 && own >= options_.memory) {
+    throw InputError("has too little memory: the program alone takes {}, but it may use {}", format_bytes(own),
+                     format_bytes(options_.memory));
+  }
   checkpoint_ = std::move(checkpoint);
   if (checkpoint_) {
     verify_checkpoint(*checkpoint_);
     check_identity(read_checkpoint_info(*checkpoint_), blueprint_->settings, blueprint_->data_fingerprint);
   }
+  const Profile profile = current_profile(*blueprint_, options_.profiles);
+  ready.resident = static_cast<std::uint64_t>(observe::resident_memory());  // without what is free again
+  for (const plan::LayerProfile& layer : profile.layers) ready.layers.push_back({layer.forward, layer.backward});
+  ready.update = profile.update;
+  ready.jitter = options_.pace.jitter > 0 ? options_.pace.jitter : profile.jitter;
   co_return ready;
 }
 
 // Takes memory for the layers that the plan gives to this peer, and no others.
 void PeerWork::build_stage() {
   const wire::PlannedPeer& own = part_.plan.peers.at(part_.rank);
+  blueprint_->settings = config::changed(std::move(blueprint_->settings), part_.plan.settings);
   const plan::Versions versions = plan::parse_versions(blueprint_->settings.pipeline.weights);
   trainee_ = std::make_unique<Trainee>(std::move(*blueprint_), plan::Layers{own.begin, own.end}, versions);
   const config::Train& t = trainee_->settings().train;
   Pace::Options pace = options_.pace;
   pace.micro_batches = static_cast<std::uint64_t>(t.micro_batches);
+  pace.updates = schedule_of(trainee_->settings(), clusters_->have_stages(), 0).updates();
   pace_.emplace(pace, static_cast<std::uint64_t>(t.seed), options_.name);
+  stage_compute_.emplace(*trainee_);
+  stage_compute_->keep_pace(*pace_);
   if (!checkpoint_) return trainee_->stage().initialize(static_cast<std::uint64_t>(t.seed));
   const CheckpointInfo info = read_checkpoint_info(*checkpoint_);
-  load_checkpoint(info, trainee_->stage().store(), &trainee_->stage().optimizer());
-  method_state_ = open_method_state(info);
+  load_checkpoint(info, trainee_->stage());
   resumed_ = position_ = info.position;
   position_.samples = position_.tokens = 0;
-  fs::remove_all(options_.scratch);
   const std::lock_guard lock(gate_.mutex);
   gate_.begun = static_cast<std::uint64_t>(position_.step);
 }
@@ -147,13 +165,21 @@ void PeerWork::build_stage() {
 Task<wire::Ended> PeerWork::train(Part part, Report report) {
   part_ = std::move(part);
   report_ = std::move(report);
+  traffic_before_ = traffic();
   std::exception_ptr failure;
   wire::Ended ended;
   try {
+    clusters_.emplace(part_.plan, blueprint_->model->size());
     auto building = compute_->call([this] { build_stage(); });
     co_await std::move(building);
     if (options_.show) shown_ = options_.show(trainee_->settings(), position_.step);
-    wiring_ = std::make_unique<Wiring>(network_, compute_->executor(), part_.plan, part_.rank, part_.links, *trainee_);
+    wiring_ = std::make_unique<Wiring>(
+        network_, compute_->executor(), part_.plan, *clusters_, part_.rank,
+        [this](std::size_t rank) { return part_.links.at(rank); }, *stage_compute_);
+    if (!options_.trace.empty()) {
+      trace_ = std::make_unique<observe::Trace>(options_.trace, part_.rank, options_.name);
+      wiring_->watch(trace_->rows("send"), trace_->rows("round"));
+    }
     if (abandoned_) abandon();
     auto working = compute_->run(work(wiring_->connections()));
     ended = co_await std::move(working);
@@ -212,17 +238,17 @@ void PeerWork::abandon() {
 
 Task<wire::Ended> PeerWork::work(Connections connections) {
   const Time start = compute_->clock().now();
-  Member member(compute_->clock(), *trainee_, wiring_->stage(), wiring_->schedule(), std::move(connections));
+  Member member(compute_->clock(), *stage_compute_, wiring_->stage(), wiring_->schedule(), std::move(connections));
   struct Known {
     explicit Known(PeerWork& work, Member& member) : work_(work) { work.member_ = &member; }
     ~Known() { work_.member_ = nullptr; }
     PeerWork& work_;
   } known(*this, member);
-  member.keep_pace(*pace_);
+  if (trace_) member.watch(trace_->row("compute"));
   if (position_.step > 0) {
     member.resume(position_.step, resumed_.samples);
-    if (method_state_) load_method_state(*method_state_, state_of(member.method()));
-    method_state_.reset();
+    load_method_state(read_checkpoint_info(*checkpoint_), state_of(member.method(), trainee_->stage()));
+    fs::remove_all(options_.scratch);
   }
   std::exception_ptr failure;
   std::string culprit;
@@ -234,6 +260,8 @@ Task<wire::Ended> PeerWork::work(Connections connections) {
     co_await std::move(finishing);
     auto saving = save(member, true);
     co_await std::move(saving);
+    auto parting = member.all_say(true);  // nobody leaves while a neighbour waits for what it has sent
+    co_await std::move(parting);
   } catch (const LinkError& error) {
     failure = std::current_exception();
     culprit = error.peer();
@@ -250,10 +278,19 @@ Task<wire::Ended> PeerWork::work(Connections connections) {
   wire::Ended ended{.peak_memory = static_cast<std::uint64_t>(observe::peak_memory()),
                     .busy_share = seconds > 0 ? busy_seconds_ / seconds : 0,
                     .rounds = member.method().rounds()};
-  auto counting = ask_network<net::Traffic>([this] { return training_traffic(); });
-  const net::Traffic traffic = co_await std::move(counting);
-  ended.bytes_sent = traffic.sent;
-  ended.bytes_received = traffic.received;
+  auto counting = ask_network<net::Traffic>([this] { return traffic(); });
+  const net::Traffic all = co_await std::move(counting);
+  ended.bytes_sent = all.sent;
+  ended.bytes_received = all.received;
+  ended.payload_sent = all.payload_sent;
+  ended.waited_forward = std::chrono::duration<double>(member.record().waited_forward).count();
+  ended.waited_backward = std::chrono::duration<double>(member.record().waited_backward).count();
+  for (const auto& [updates, micro_batches] : member.record().staleness) {
+    ended.staleness.resize(updates + 1);
+    ended.staleness[updates] = micro_batches;
+  }
+  ended.versions = member.most_versions();
+  if (trainee_->settings().sync.method != "none") ended.segments = member.digests();
   if (trainee_->settings().train.eval_batches > 0) {
     ended.entropy_floor = trainee_->data().entropy_floor(trainee_->evaluated_samples());
   }
@@ -337,16 +374,17 @@ Task<> PeerWork::evaluate(Member& member, data::Split split, std::uint64_t sampl
   evaluated.accuracy = report.accuracy;
   evaluated.consensus_distance = evaluation->consensus_distance;
   evaluated.own = alone;
-  if (part_.rank == 0 || alone) tell(evaluated);
+  if (alone ? trainee_->stage().is_last() : part_.rank == 0) tell(evaluated);
 }
 
-// The average of all copies, written by the first; without a method that makes them one, the first copy. While the one
-// before is still on its way there is no other, but for the last.
+// The average of all copies, of which the stages of the first cluster each write their part; without a method that
+// makes them one, the first copy. While the one before is still on its way there is no other, but for the last.
 Task<> PeerWork::save(Member& member, bool last) {
-  bool writes = part_.rank == 0 && (last || unfetched_ == 0);
-  if (last) {
-    auto asking = is_first("");
-    writes = co_await std::move(asking);
+  auto looking = is_of_first_cluster("", false);
+  bool writes = co_await std::move(looking);
+  if (!last) {
+    auto asking = member.all_say(unfetched_ == 0);
+    writes = co_await std::move(asking) && writes;
   }
   const auto write = [&] {
     if (writes) write_checkpoint(member);
@@ -359,10 +397,11 @@ Task<> PeerWork::save(Member& member, bool last) {
   co_await std::move(saving);
 }
 
-// When a peer was lost: of those who are left, the one with the lowest rank saves what it has.
+// When a peer was lost: of those who are left and have a whole copy, the one with the lowest rank saves it. Stages of a
+// pipeline may be in different steps by then, and what they have does not make a whole.
 Task<> PeerWork::save_own_copy(Member& member, std::string culprit) {
   if (abandoned_) co_return;
-  auto asking = is_first(culprit);
+  auto asking = is_of_first_cluster(culprit, true);
   if (!co_await std::move(asking)) co_return;
   try {
     write_checkpoint(member);
@@ -372,7 +411,8 @@ Task<> PeerWork::save_own_copy(Member& member, std::string culprit) {
 }
 
 void PeerWork::write_checkpoint(Member& member) {
-  const auto clusters = static_cast<std::int64_t>(part_.plan.peers.size());
+  const auto clusters = static_cast<std::int64_t>(wiring_->clusters());
+  const plan::StagePlace place = wiring_->stage();
   Position position = position_;  // all do as much as this one, or almost
   position.samples = resumed_.samples + position_.samples * clusters;
   position.tokens = resumed_.tokens + position_.tokens * clusters;
@@ -383,9 +423,11 @@ void PeerWork::write_checkpoint(Member& member) {
                             .text = trainee_->data().tokenizer() != nullptr,
                             .clusters = clusters,
                             .batch = trainee_->settings().train.batch,
-                            .made_with = identity(trainee_->settings())};
-  save_checkpoint(options_.scratch, info, trainee_->stage().store(), trainee_->stage().optimizer(), 1,
-                  state_of(member.method()));
+                            .updates = static_cast<std::int64_t>(wiring_->schedule().updates()),
+                            .saving = saved_++,
+                            .made_with = identity(trainee_->settings()),
+                            .shards = {{place.stage, place.stages, trainee_->stage().layers()}}};
+  save_checkpoint(options_.scratch, info, trainee_->stage(), state_of(member.method(), trainee_->stage()), 1);
   Saving saving{.step = static_cast<std::uint64_t>(position.step)};
   for (const fs::directory_entry& entry : fs::directory_iterator(*newest_checkpoint(options_.scratch))) {
     saving.facts.push_back(swarm::facts_of(entry.path(), entry.path().filename().string()));
@@ -403,32 +445,38 @@ Task<T> PeerWork::ask_network(std::function<T()> question) {
   co_return co_await std::move(asking);
 }
 
-Task<bool> PeerWork::is_first(std::string culprit) {
-  return ask_network<bool>([this, culprit] { return is_first_of_the_living(culprit); });
+Task<bool> PeerWork::is_of_first_cluster(std::string culprit, bool whole_copy) {
+  return ask_network<bool>([=, this] {
+    const auto first = first_cluster(culprit, whole_copy);
+    return first == part_.plan.peers[part_.rank].cluster;
+  });
 }
 
 void PeerWork::tell(const wire::SwarmMessage& message) {
   boost::asio::post(network_.executor(), [this, message] { pass_on(message); });
 }
 
-// Evaluations and checkpoints apart.
-net::Traffic PeerWork::training_traffic() const {
-  net::Traffic traffic;
+// Since it began to train.
+net::Traffic PeerWork::traffic() const {
+  net::Traffic all;
   for (const net::Link* link : part_.links) {
     if (link == nullptr) continue;
-    const net::LinkStatistics all = link->statistics();
-    const net::Traffic apart = sync::LinkRounds::apart_traffic(*link);
-    traffic.sent += all.bytes_sent - std::min(all.bytes_sent, apart.sent);
-    traffic.received += all.bytes_received - std::min(all.bytes_received, apart.received);
+    const net::Traffic own = training_traffic(*link);
+    all.sent += own.sent;
+    all.received += own.received;
+    all.payload_sent += own.payload_sent;
   }
-  return traffic;
+  const auto since = [](std::uint64_t now, std::uint64_t before) { return now - std::min(now, before); };
+  return {.sent = since(all.sent, traffic_before_.sent),
+          .received = since(all.received, traffic_before_.received),
+          .payload_sent = since(all.payload_sent, traffic_before_.payload_sent)};
 }
 
 void PeerWork::pass_on(wire::SwarmMessage message) {
   if (auto* report = std::get_if<wire::StepReport>(&message)) {
-    const net::Traffic traffic = training_traffic();
-    report->bytes_sent = traffic.sent;
-    report->bytes_received = traffic.received;
+    const net::Traffic so_far = traffic();
+    report->bytes_sent = so_far.sent;
+    report->bytes_received = so_far.received;
     show(*report);
   }
   report_(message);
@@ -455,11 +503,17 @@ void PeerWork::offer(Saving saving) {
   unkept_.push_back(std::move(saving));
 }
 
-bool PeerWork::is_first_of_the_living(const std::string& culprit) const {
-  for (std::size_t rank = 0; rank < part_.rank; ++rank) {
-    if (part_.plan.peers[rank].contact.name != culprit && !part_.links[rank]->has_ended()) return false;
+// Of those of which nobody is gone.
+std::optional<std::uint32_t> PeerWork::first_cluster(const std::string& culprit, bool whole_copy) const {
+  const auto lives = [&](std::size_t rank) {
+    const bool is_linked = rank == part_.rank || !part_.links[rank]->has_ended();
+    return is_linked && part_.plan.peers[rank].contact.name != culprit;
+  };
+  for (std::size_t c = 0; c < clusters_->ranks.size(); ++c) {
+    if (whole_copy && clusters_->ranks[c].size() > 1) continue;
+    if (std::ranges::all_of(clusters_->ranks[c], lives)) return static_cast<std::uint32_t>(c);
   }
-  return true;
+  return {};
 }
 
 Task<> PeerWork::wait_until_kept() {

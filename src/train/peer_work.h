@@ -12,9 +12,11 @@
 #include "base/loop_thread.h"
 #include "base/signal.h"
 #include "observe/metrics.h"
+#include "observe/trace.h"
 #include "swarm/peer.h"
 #include "train/checkpoint.h"
 #include "train/member.h"
+#include "train/tensor_compute.h"
 #include "train/trainee.h"
 #include "train/wiring.h"
 
@@ -26,10 +28,12 @@ struct PeerWorkOptions {
   std::optional<std::string> device{};  // instead of the run's
   Pace::Options pace{};                 // that it keeps
   Bytes memory = 0;                     // that it may use; 0: all there is
-  std::filesystem::path cache;          // where data that was fetched is kept
+  std::filesystem::path cache;          // where data that was fetched is kept,
+  std::filesystem::path profiles;       // and what layers take on this computer
   // Where its own steps are shown, made when it is known what is trained, and after which step.
   std::function<std::unique_ptr<observe::Sink>(const config::Settings&, std::int64_t steps_done)> show{};
   std::filesystem::path scratch;  // for checkpoints on their way; nothing stays there
+  std::filesystem::path trace{};  // where what it does is written, for observe::join_traces(); empty: nowhere
 };
 
 // Training as a peer's work in a swarm: a Member on a thread of its own, and rounds over the links of the network
@@ -77,18 +81,18 @@ class PeerWork final : public swarm::Work {
   Task<> evaluate(Member& member, data::Split split, std::uint64_t samples);
   Task<> save(Member& member, bool last);
   void write_checkpoint(Member& member);
-  Task<bool> is_first(std::string culprit);
+  Task<bool> is_of_first_cluster(std::string culprit, bool whole_copy);
   template <typename T>
   Task<T> ask_network(std::function<T()> question);
   void tell(const wire::SwarmMessage& message);
 
   // On the network thread.
   void leave(const net::LinkError& reason);
-  net::Traffic training_traffic() const;
+  net::Traffic traffic() const;
   void pass_on(wire::SwarmMessage message);
   void show(const wire::StepReport& report);
   void offer(Saving saving);
-  bool is_first_of_the_living(const std::string& culprit) const;
+  std::optional<std::uint32_t> first_cluster(const std::string& culprit, bool whole_copy) const;
   Task<> wait_until_kept();
 
   Clock& network_;
@@ -100,11 +104,12 @@ class PeerWork final : public swarm::Work {
   std::optional<std::filesystem::path> checkpoint_;  // to start from
   // and when there is a plan.
   std::unique_ptr<Trainee> trainee_;
-  std::unique_ptr<SafetensorsFile> method_state_;  // that a checkpoint had
-  Position resumed_;                               // how far all copies together had come
-  Position position_;                              // of this copy; samples and tokens since then
+  Position resumed_;   // how far all copies together had come
+  Position position_;  // of this copy; samples and tokens since then
   std::optional<Pace> pace_;
+  std::optional<TensorCompute> stage_compute_;
   double busy_seconds_ = 0;
+  std::int64_t saved_ = 0;                  // checkpoints, or parts of them
   Member* member_ = nullptr;                // while it trains
   std::atomic<std::size_t> unfetched_ = 0;  // checkpoints; counted by both threads
   std::atomic<bool> halted_ = false, abandoned_ = false;
@@ -116,9 +121,12 @@ class PeerWork final : public swarm::Work {
   std::unique_ptr<observe::Sink> shown_;
   observe::StepMetrics so_far_;  // what was shown last
   std::uint64_t shown_bytes_ = 0;
+  net::Traffic traffic_before_;  // what links had carried when it began to train
   std::deque<Saving> unkept_;
   Signal kept_;
-  std::unique_ptr<Wiring> wiring_;  // while it trains
+  std::unique_ptr<observe::Trace> trace_;
+  std::optional<Clusters> clusters_;  // of the plan
+  std::unique_ptr<Wiring> wiring_;    // while it trains
 
   Gate gate_;
 };

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "observe/jsonl.h"
-#include "observe/peak_memory.h"
+#include "observe/memory.h"
 #include "observe/tensorboard.h"
 
 namespace rookery::train {
@@ -21,12 +21,17 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+Bytes memory_of_the_program() {
+  warm_up();
+  return observe::resident_memory();
+}
+
 double rate(std::int64_t amount, double seconds) { return seconds > 0 ? static_cast<double>(amount) / seconds : 0; }
 
 }  // namespace
 
 Run::Run(config::Settings settings, RunDirectory directory, bool resume)
-    : trainee_(std::move(settings)), directory_(std::move(directory)) {
+    : own_memory_(memory_of_the_program()), trainee_(std::move(settings)), directory_(std::move(directory)) {
   const auto checkpoint = resume ? newest_checkpoint(directory_.checkpoints()) : std::nullopt;
   if (checkpoint) {
     restore(*checkpoint);
@@ -48,9 +53,15 @@ void Run::restore(const std::filesystem::path& checkpoint) {
   verify_checkpoint(checkpoint);
   const CheckpointInfo info = read_checkpoint_info(checkpoint);
   check_identity(info, settings(), trainee_.data_fingerprint());
-  load_checkpoint(info, trainee_.stage().store(), &trainee_.stage().optimizer());
+  load_checkpoint(info, trainee_.stage());
   position_ = info.position;
   saved_step_ = position_.step;
+}
+
+void Run::write_trace() {
+  std::filesystem::create_directories(directory_.peers());
+  trace_ = std::make_unique<observe::Trace>(directory_.peer_trace("peer-0"), 0, "peer-0");
+  watch_ = trace_->row("compute");
 }
 
 RunOutcome Run::train(const std::atomic<bool>& stop) {
@@ -82,16 +93,26 @@ RunOutcome Run::train(const std::atomic<bool>& stop) {
   const bool was_finished = began.step == position_.step && std::filesystem::exists(directory_.summary());
   if (!was_finished) replace_file(directory_.summary(), observe::to_json(outcome.summary).dump(2) + "\n");
   sinks_.finish(outcome.summary);
+  if (trace_) {
+    trace_.reset();
+    const std::filesystem::path trace = directory_.peer_trace("peer-0");
+    observe::join_traces(std::span(&trace, 1), directory_.trace());
+    std::filesystem::remove(trace);
+  }
   return outcome;
 }
 
 observe::StepMetrics Run::step() {
   const config::Train& t = settings().train;
   const auto start = std::chrono::steady_clock::now();
+  const auto number = static_cast<std::uint64_t>(position_.step) + 1;
   const Batch batch = trainee_.batch(position_.samples);
+  std::optional<Span> span(std::in_place, watch_, "forward and backward", number);
   const LossReport report = trainee_.accumulate_gradients(batch, position_.step);
   const double lr = learning_rate(schedule_options(t), position_.step);
+  span.emplace(watch_, "update", number);
   const double norm = Learner(trainee_.stage()).update(lr, t.clip);
+  span.reset();
 
   position_.step += 1;
   position_.samples += batch.samples;
@@ -114,10 +135,12 @@ observe::StepMetrics Run::step() {
 
 // Over the first samples of a split. Nothing if stopped.
 std::optional<LossReport> Run::evaluate(Split split, std::uint64_t samples, const std::atomic<bool>& stop) {
+  const Span span(watch_, "evaluation", static_cast<std::uint64_t>(position_.step));
   return trainee_.evaluate(split, 0, samples, stop);
 }
 
 void Run::save() {
+  const Span span(watch_, "checkpoint", static_cast<std::uint64_t>(position_.step));
   make_durable(directory_.metrics());  // a checkpoint must not outlive the lines before it
   const CheckpointInfo info{.path = {},
                             .position = position_,
@@ -125,9 +148,9 @@ void Run::save() {
                             .data = trainee_.data_fingerprint(),
                             .text = dataset().tokenizer() != nullptr,
                             .batch = settings().train.batch,
-                            .made_with = identity(settings())};
-  save_checkpoint(directory_.checkpoints(), info, trainee_.stage().store(), trainee_.stage().optimizer(),
-                  settings().train.keep_checkpoints);
+                            .made_with = identity(settings()),
+                            .shards = {{.layers = trainee_.stage().layers()}}};
+  save_checkpoint(directory_.checkpoints(), info, trainee_.stage(), {}, settings().train.keep_checkpoints);
   saved_step_ = position_.step;
   spdlog::info("checkpoint at step {}", position_.step);
 }
@@ -154,6 +177,7 @@ observe::Summary Run::summarize(double seconds_here, const Position& began, cons
   summary.peak_memory_bytes = observe::peak_memory();
   summary.peers = {{.name = "peer-0",
                     .peak_memory_bytes = summary.peak_memory_bytes,
+                    .own_memory_bytes = own_memory_,
                     .busy_share = seconds_here > 0 ? seconds_in_steps_ / seconds_here : 0}};
   return summary;
 }

@@ -5,7 +5,9 @@
 #include <memory>
 
 #include "config/settings.h"
+#include "observe/memory.h"
 #include "observe/metrics.h"
+#include "observe/trace.h"
 #include "train/checkpoint.h"
 #include "train/learner.h"
 #include "train/run_directory.h"
@@ -35,6 +37,9 @@ class Run {
 
   void add_sink(std::unique_ptr<observe::Sink> sink) { sinks_.add(std::move(sink)); }
 
+  // What it does is written to trace.json from now on.
+  void write_trace();
+
   // Trains to the last step, evaluating and saving checkpoints on the way; checks `stop` after every step. Writes
   // metrics.jsonl, TensorBoard events and, at the end, summary.json.
   // Throws Error if the loss is no longer a number.
@@ -57,6 +62,7 @@ class Run {
   void save();
   observe::Summary summarize(double seconds_here, const Position& began, const std::atomic<bool>& stop);
 
+  Bytes own_memory_;  // what the program takes before it holds any layer
   Trainee trainee_;
   RunDirectory directory_;
   Position position_;
@@ -65,6 +71,8 @@ class Run {
   std::optional<LossReport> last_evaluation_;
   double seconds_in_steps_ = 0;
   observe::Sinks sinks_;
+  std::unique_ptr<observe::Trace> trace_;
+  BeginSpan watch_;
 };
 
 }  // namespace rookery::train

@@ -1,5 +1,7 @@
 #include "train/run_directory.h"
 
+#include <cstdlib>
+
 #include "base/error.h"
 
 namespace rookery::train {
@@ -43,6 +45,15 @@ RunDirectory open_run(const fs::path& path) {
   if (!fs::exists(path)) throw InputError("{}: there is no such run", path.string());
   if (!run.holds_run()) throw InputError("{}: is not the directory of a run (it has no run.toml)", path.string());
   return run;
+}
+
+std::filesystem::path user_cache() {
+  namespace fs = std::filesystem;
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') {
+    return fs::path(cache) / "rookery";
+  }
+  const char* home = std::getenv("HOME");
+  return (home != nullptr ? fs::path(home) / ".cache" : fs::temp_directory_path()) / "rookery";
 }
 
 }  // namespace rookery::train

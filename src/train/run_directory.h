@@ -15,7 +15,10 @@ class RunDirectory {
   std::filesystem::path metrics() const { return root_ / "metrics.jsonl"; }
   std::filesystem::path summary() const { return root_ / "summary.json"; }
   std::filesystem::path events() const { return root_ / "events.jsonl"; }
+  std::filesystem::path measured_peers() const { return root_ / "peers.toml"; }
   std::filesystem::path peers() const { return root_ / "peers"; }
+  std::filesystem::path peer_trace(const std::string& name) const { return peers() / (name + ".trace"); }
+  std::filesystem::path trace() const { return root_ / "trace.json"; }
   std::filesystem::path log() const { return root_ / "log.txt"; }
   std::filesystem::path tensorboard() const { return root_ / "tensorboard"; }
   std::filesystem::path checkpoints() const { return root_ / "checkpoints"; }
@@ -30,6 +33,9 @@ class RunDirectory {
  private:
   std::filesystem::path root_;
 };
+
+// Where this user keeps what can be made again: data that was fetched, and what was measured.
+std::filesystem::path user_cache();
 
 // A run for reading. Throws InputError if `path` is no run directory.
 RunDirectory open_run(const std::filesystem::path& path);

@@ -62,6 +62,7 @@ Stage::Stage(const model::Model& model, Layers layers, Versions versions, const 
       store_(parameters_of(model, layers, false), model.buffers(layers.begin, layers.end), device),
       replicas_(parameters_of(model, layers, true), {}, device),
       optimizer_(make_optimizer(optimizer, store_)),
+      first_(begins_of(model, {0, layers.begin}).back()),
       begins_(begins_of(model, layers)),
       buffer_begins_(buffer_begins_of(model, layers)) {
   ROOKERY_CHECK(layers.begin < layers.end && layers.end <= model.size(), "[{}, {})", layers.begin, layers.end);

@@ -56,11 +56,16 @@ class Stage {
   ParameterStore& store() { return store_; }
   const ParameterStore& store() const { return store_; }
   ParameterStore& replicas() { return replicas_; }
+  const ParameterStore& replicas() const { return replicas_; }
 
   // The same for whoever gives them other values: micro-batches on their way find those of their forward, if versions
   // are stashed.
   ParameterStore& replicas_to_write();
   Optimizer& optimizer() { return *optimizer_; }
+  const Optimizer& optimizer() const { return *optimizer_; }
+
+  // Where its parameters begin in the flat vector of the whole model.
+  std::size_t first() const { return first_; }
 
   // Where the parameters that a layer brings begin in the store, and its buffers; `layer` counts from the model's
   // first, up to the end of these.
@@ -87,6 +92,7 @@ class Stage {
   at::Device device_;
   ParameterStore store_, replicas_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::size_t first_;
   std::vector<std::size_t> begins_, buffer_begins_;
   std::uint64_t version_ = 0;  // how often the weights got other memory
   std::map<std::uint64_t, Kept> kept_;

@@ -1,16 +1,18 @@
 #include "train/swarm_record.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <limits>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "observe/tensorboard.h"
-#include "train/make_method.h"
 #include "train/setup.h"
+#include "train/wiring.h"
 
 namespace rookery::train {
 namespace {
@@ -25,16 +27,19 @@ std::string line_of(const Json& object) {
 
 }  // namespace
 
-SwarmRecord::SwarmRecord(Clock& clock, const Blueprint& blueprint, RunDirectory directory, Position began_at)
+SwarmRecord::SwarmRecord(Clock& clock, const Blueprint& blueprint, RunDirectory directory, Position began_at,
+                         SwarmRecordOptions options)
     : clock_(clock),
       blueprint_(blueprint),
       settings_(blueprint.settings),
       directory_(std::move(directory)),
+      options_(options),
       position_(began_at),
       began_at_(began_at),
       start_(clock.now()),
       events_(directory_.events(), FileWriter::Mode::kAppend) {
   sinks_.add(std::make_unique<observe::JsonlSink>(directory_.metrics()));
+  if (!options_.tensorboard) return;
   sinks_.add(std::make_unique<observe::TensorBoardSink>(
       directory_.tensorboard(), observe::TensorBoardSink::Options{.first_step = began_at.step}));
 }
@@ -67,8 +72,8 @@ void SwarmRecord::left(const std::string& peer, const std::string& why) {
   say(fmt::format("{} has left: {}", peer, why));
 }
 
-void SwarmRecord::ready(const std::string& peer, const wire::Ready& /*ready*/) {
-  peers_.try_emplace(peer);
+void SwarmRecord::ready(const std::string& peer, const wire::Ready& ready) {
+  peers_[peer].own_memory = static_cast<Bytes>(ready.resident);
   note("ready", peer, "");
   say(fmt::format("{} is ready ({} of {})", peer, peers_.size(), settings_.swarm.peers));
 }
@@ -76,17 +81,23 @@ void SwarmRecord::ready(const std::string& peer, const wire::Ready& /*ready*/) {
 void SwarmRecord::lost(const std::string& peer, const std::string& why) { note("lost", peer, why); }
 
 void SwarmRecord::planned(const wire::Plan& plan) {
-  check_method(settings_, place_in(plan, 0, *blueprint_.model));
-  std::vector<std::string> names;
-  for (const wire::PlannedPeer& peer : plan.peers) names.push_back(peer.contact.name);
-  note("planned", "",
-       fmt::format("generation {}: a copy on each of {}, kept one by {}", plan.generation, fmt::join(names, ", "),
-                   settings_.sync.method));
-  for (const std::string& name : names) {
+  if (!plan.settings.empty()) {
+    settings_ = config::changed(settings_, plan.settings);
+    replace_file(directory_.settings(), config::to_toml(settings_));  // so that the run goes on with the same
+  }
+  introduce(plan);
+  const Clusters clusters(plan, blueprint_.model->size());
+  clusters_ = clusters.ranks.size();
+  has_stages_ = clusters.have_stages();
+  if (plan.step_seconds > 0) predicted_step_seconds_ = plan.step_seconds;
+  for (const wire::PlannedPeer& planned : plan.peers) {
+    Peer& peer = peers_[planned.contact.name];
+    peer.place = planned;
+    peer.is_last = planned.end == blueprint_.model->size();
+    if (!options_.lines_of_peers) continue;
     std::filesystem::create_directories(directory_.peers());
-    const auto path = directory_.peers() / (name + ".jsonl");
+    const auto path = directory_.peers() / (planned.contact.name + ".jsonl");
     observe::truncate_after(path, began_at_.step);
-    Peer& peer = peers_[name];
     peer.lines = std::make_unique<FileWriter>(path, FileWriter::Mode::kAppend);
     const Position earlier = position_at(path, began_at_.step);
     peer.last.step = static_cast<std::uint64_t>(began_at_.step);
@@ -94,6 +105,40 @@ void SwarmRecord::planned(const wire::Plan& plan) {
     peer.tokens = earlier.tokens;
   }
   has_plan_ = true;
+}
+
+// Who holds what, in the record and, where it is not the same for all, in words.
+void SwarmRecord::introduce(const wire::Plan& plan) {
+  const Clusters clusters(plan, blueprint_.model->size());
+  std::vector<std::string> copies;
+  for (std::size_t c = 0; c < clusters.ranks.size(); ++c) {
+    std::vector<std::string> stages;
+    for (const std::size_t rank : clusters.ranks[c]) {
+      const wire::PlannedPeer& peer = plan.peers[rank];
+      stages.push_back(clusters.ranks[c].size() == 1
+                           ? peer.contact.name
+                           : fmt::format("{} (layers {} to {})", peer.contact.name, peer.begin, peer.end - 1));
+    }
+    copies.push_back(fmt::format("{}", fmt::join(stages, " → ")));
+  }
+  const std::string kept = copies.size() > 1 ? fmt::format(", kept one by {}", settings_.sync.method) : "";
+  const std::string schedule(plan::name_of(schedule_of(settings_, clusters.have_stages(), 0).schedule));
+  note("planned", "",
+       clusters.have_stages()
+           ? fmt::format("generation {}: {} segments, {}: {}{}", plan.generation, clusters.segments.size(), schedule,
+                         fmt::join(copies, "; "), kept)
+           : fmt::format("generation {}: a copy on each of {}{}", plan.generation, fmt::join(copies, ", "), kept));
+  if (!tell_plan_) return;
+  for (std::size_t c = 0; clusters.have_stages() && c < copies.size(); ++c) {
+    tell_plan_(fmt::format("cluster {}: {}", c, copies[c]));
+  }
+  if (plan.step_seconds > 0) {
+    const auto expected = std::chrono::duration<double>(plan.step_seconds);
+    tell_plan_(fmt::format("planned: {}{}{}a step is expected to take {}",
+                           copies.size() > 1 ? "copies are kept one by " + settings_.sync.method + ", " : "",
+                           clusters.have_stages() ? schedule : "", clusters.have_stages() ? " schedule, " : "",
+                           format_duration(std::chrono::duration_cast<std::chrono::nanoseconds>(expected))));
+  }
 }
 
 void SwarmRecord::began() {
@@ -137,13 +182,14 @@ void SwarmRecord::stepped(const std::string& name, const wire::StepReport& repor
                              .grad_norm = report.grad_norm,
                              .together = own,
                              .drift = report.drift};
+  if (has_stages_) alone.staleness_max = static_cast<std::int64_t>(report.staleness);
   Json line = observe::to_json(alone);
+  if (report.pulled || !peer.is_last) line.erase("loss");
   if (report.pulled) {
-    line.erase("loss");
     line.erase("grad_norm");
     line["pulled"] = true;
   }
-  peer.lines->write(line_of(line));
+  if (peer.lines) peer.lines->write(line_of(line));
 
   Step& step = steps_[step_number];
   step.reports[name] = {report, own};
@@ -170,7 +216,7 @@ void SwarmRecord::evaluated(const std::string& name, const wire::Evaluated& eval
 }
 
 void SwarmRecord::write_complete_steps() {
-  const std::size_t evaluations = settings_.sync.method == "none" ? peers_.size() : 1;
+  const std::size_t evaluations = settings_.sync.method == "none" ? clusters_ : 1;
   while (!steps_.empty()) {
     const auto& [number, step] = *steps_.begin();
     const bool is_evaluated = !awaits_evaluation(number) || step.evaluations.size() >= evaluations;
@@ -203,7 +249,9 @@ observe::StepMetrics SwarmRecord::mean_of(const Step& step) const {
   observe::StepMetrics mean{.seconds = step.seconds, .together = observe::StepMetrics::Together{}};
   const auto peers = static_cast<double>(step.reports.size());
   double losses = 0;
+  std::map<std::uint32_t, double> squares, drifts;  // of each cluster
   for (const auto& [name, own] : step.reports) {
+    const Peer& peer = peers_.at(name);
     const wire::StepReport& report = own.report;
     mean.step_seconds = std::max(mean.step_seconds, report.compute_seconds + report.wait_seconds);
     mean.samples += static_cast<std::int64_t>(report.samples);
@@ -213,14 +261,21 @@ observe::StepMetrics SwarmRecord::mean_of(const Step& step) const {
     mean.together->wait_seconds += report.wait_seconds / peers;
     mean.together->bytes_sent += own.together.bytes_sent;
     mean.together->bytes_received += own.together.bytes_received;
-    if (report.drift) mean.drift = mean.drift.value_or(0) + *report.drift / peers;
+    if (has_stages_) {
+      mean.staleness_max = std::max(mean.staleness_max.value_or(0), static_cast<std::int64_t>(report.staleness));
+    }
+    if (report.drift) drifts[peer.place.cluster] += *report.drift * *report.drift;
     if (report.pulled) continue;
+    squares[peer.place.cluster] += report.grad_norm * report.grad_norm;
+    if (!peer.is_last) continue;
     mean.loss += report.loss;
-    mean.grad_norm += report.grad_norm;
     ++losses;
   }
   mean.loss = losses > 0 ? mean.loss / losses : position_.loss;  // where everybody pulled, there is none
-  mean.grad_norm /= std::max(1.0, losses);
+  for (const auto& [cluster, sum] : squares) mean.grad_norm += std::sqrt(sum) / static_cast<double>(squares.size());
+  for (const auto& [cluster, sum] : drifts) {
+    mean.drift = mean.drift.value_or(0) + std::sqrt(sum) / static_cast<double>(drifts.size());
+  }
   if (const auto evaluation = mean_of(step.evaluations)) {
     mean.eval_loss = evaluation->loss;
     mean.eval_accuracy = evaluation->accuracy;
@@ -243,15 +298,66 @@ std::optional<wire::Evaluated> SwarmRecord::mean_of(const std::map<std::string, 
 
 void SwarmRecord::ended(const std::string& peer, const wire::Ended& summary) { peers_.at(peer).ended = summary; }
 
-// On another thread: nothing that changes is touched here.
-void SwarmRecord::keep(std::uint64_t step, const std::filesystem::path& folder) {
+// On another thread: nothing that others change is touched here.
+bool SwarmRecord::keep(std::uint64_t step, const std::filesystem::path& folder) {
+  const CheckpointInfo info = read_checkpoint_info(folder);
+  const Shard& shard = info.shards.at(0);
+  if (shard.of > peers_.size()) throw InputError("{}: has more shards than there are peers", folder.string());
+  const auto forget = [&](auto saving) {
+    for (const auto& [number, path] : saving->second) std::filesystem::remove_all(path);
+    return unfinished_.erase(saving);
+  };
+  const auto saving = unfinished_.try_emplace({info.position.step, shard.of, info.saving}).first;
+  saving->second[shard.number] = folder;
+  if (saving->second.size() < shard.of) {
+    constexpr std::size_t kMost = 4;  // those before it will never be whole
+    for (auto oldest = unfinished_.begin(); unfinished_.size() > kMost && oldest != saving;) oldest = forget(oldest);
+    return false;
+  }
   make_durable(directory_.metrics());  // a checkpoint must not outlive the lines before it
-  take_checkpoint(directory_.checkpoints(), folder, static_cast<std::int64_t>(step), settings_.train.keep_checkpoints);
+  std::vector<std::filesystem::path> folders;
+  for (const auto& [number, path] : saving->second) folders.push_back(path);
+  const auto number = static_cast<std::int64_t>(step);
+  take_checkpoint(directory_.checkpoints(), folders, number, settings_.train.keep_checkpoints);
+  unfinished_.erase(saving);
+  for (auto older = unfinished_.begin(); older != unfinished_.end() && std::get<0>(older->first) < number;) {
+    older = forget(older);
+  }
+  return true;
 }
 
 void SwarmRecord::saved(const std::string& peer, std::uint64_t step) {
   saved_step_ = static_cast<std::int64_t>(step);
   note("checkpoint", peer, fmt::format("at step {}", step));
+}
+
+observe::PeerSummary::Stage SwarmRecord::stage_of(const Peer& peer) {
+  observe::PeerSummary::Stage stage{
+      .cluster = peer.place.cluster, .stage = peer.place.stage, .begin = peer.place.begin, .end = peer.place.end};
+  if (peer.place.memory > 0) stage.planned_memory_bytes = static_cast<Bytes>(peer.place.memory);
+  if (!peer.ended) return stage;
+  stage.waited_forward_seconds = peer.ended->waited_forward;
+  stage.waited_backward_seconds = peer.ended->waited_backward;
+  stage.staleness.assign(peer.ended->staleness.begin(), peer.ended->staleness.end());
+  stage.versions = static_cast<std::int64_t>(peer.ended->versions);
+  return stage;
+}
+
+// Nothing if there was only one, or not everybody has said what it has.
+std::optional<bool> SwarmRecord::identical_copies() const {
+  std::map<std::uint32_t, std::set<std::string>> different;
+  std::map<std::uint32_t, std::size_t> copies;
+  for (const auto& [name, peer] : peers_) {
+    if (!peer.ended || peer.ended->segments.empty()) return {};
+    for (const wire::SegmentDigest& segment : peer.ended->segments) {
+      different[segment.segment].insert(segment.digest);
+      ++copies[segment.segment];
+    }
+  }
+  if (clusters_ < 2 || std::ranges::any_of(copies, [&](const auto& entry) { return entry.second != clusters_; })) {
+    return {};
+  }
+  return std::ranges::all_of(different, [](const auto& entry) { return entry.second.size() == 1; });
 }
 
 observe::Summary SwarmRecord::finish() {
@@ -281,24 +387,29 @@ observe::Summary SwarmRecord::finish() {
     summary.test_loss = test->loss;
     summary.test_accuracy = test->accuracy;
   }
-  summary.bytes_sent = 0;
+  summary.bytes_sent = summary.payload_bytes_sent = 0;
   summary.rounds = 0;
   for (const auto& [name, peer] : peers_) {
     observe::PeerSummary& own = summary.peers.emplace_back(observe::PeerSummary{.name = name});
     own.bytes_sent = static_cast<std::int64_t>(peer.ended ? peer.ended->bytes_sent : peer.last.bytes_sent);
     *summary.bytes_sent += *own.bytes_sent;
+    own.own_memory_bytes = peer.own_memory;
     own.wait_seconds = peer.wait_seconds;
     own.eval_loss = peer.eval_loss;
+    if (has_stages_) own.stage = stage_of(peer);
     if (!peer.ended) continue;
     own.peak_memory_bytes = static_cast<Bytes>(peer.ended->peak_memory);
     own.busy_share = peer.ended->busy_share;
+    *summary.payload_bytes_sent += static_cast<std::int64_t>(peer.ended->payload_sent);
     summary.rounds = std::max(*summary.rounds, static_cast<std::int64_t>(peer.ended->rounds));
     summary.peak_memory_bytes = std::max(summary.peak_memory_bytes, own.peak_memory_bytes);
     if (peer.ended->entropy_floor) summary.entropy_floor = peer.ended->entropy_floor;
   }
   summary.exposed_communication_share = computed + waited > 0 ? waited / (computed + waited) : 0;
   summary.consensus_distance = consensus_distance_;
+  summary.identical_copies = identical_copies();
   const std::int64_t steps = position_.step - began_at_.step;
+  summary.predicted_step_seconds = predicted_step_seconds_;
   if (steps > 0) {
     summary.measured_step_seconds = seconds / static_cast<double>(steps);
   }

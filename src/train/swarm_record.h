@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "base/clock.h"
 #include "observe/jsonl.h"
@@ -16,17 +17,26 @@
 
 namespace rookery::train {
 
+struct SwarmRecordOptions {
+  bool lines_of_peers = true;  // peers/NAME.jsonl
+  bool tensorboard = true;
+};
+
 // Writes down what a swarm does, in the directory of its run: a line per step of all peers together and of each alone,
 // events, checkpoints, and the summary. Lives where the coordinator does.
 class SwarmRecord final : public swarm::Watcher {
  public:
   // `began_at`: how far an earlier run had come. The blueprint outlives this.
-  SwarmRecord(Clock& clock, const Blueprint& blueprint, RunDirectory directory, Position began_at);
+  SwarmRecord(Clock& clock, const Blueprint& blueprint, RunDirectory directory, Position began_at,
+              SwarmRecordOptions options = {});
 
   void add_sink(std::unique_ptr<observe::Sink> sink) { sinks_.add(std::move(sink)); }
 
   // What happens before and beside the steps is also said, in a sentence each.
-  void tell_events_to(std::function<void(const std::string&)> tell) { tell_ = std::move(tell); }
+  void tell_events_to(std::function<void(const std::string&)> tell) { tell_ = tell_plan_ = std::move(tell); }
+
+  // The same for who holds what alone.
+  void tell_plan_to(std::function<void(const std::string&)> tell) { tell_plan_ = std::move(tell); }
 
   void joined(const std::string& peer) override;
   void refused(const std::string& peer, const std::string& why) override;
@@ -38,7 +48,7 @@ class SwarmRecord final : public swarm::Watcher {
   void evaluated(const std::string& peer, const wire::Evaluated& evaluation) override;
   void ended(const std::string& peer, const wire::Ended& summary) override;
   void lost(const std::string& peer, const std::string& why) override;
-  void keep(std::uint64_t step, const std::filesystem::path& folder) override;
+  bool keep(std::uint64_t step, const std::filesystem::path& folder) override;
   void saved(const std::string& peer, std::uint64_t step) override;
 
   bool has_plan() const { return has_plan_; }
@@ -50,6 +60,9 @@ class SwarmRecord final : public swarm::Watcher {
  private:
   struct Peer {
     std::unique_ptr<FileWriter> lines;
+    Bytes own_memory = 0;  // before it held any layer
+    wire::PlannedPeer place{};
+    bool is_last = true;  // stage of its cluster, which has the loss
     wire::StepReport last{};
     double compute_seconds = 0, wait_seconds = 0;
     std::int64_t samples = 0, tokens = 0;
@@ -71,24 +84,34 @@ class SwarmRecord final : public swarm::Watcher {
   void note(const char* event, const std::string& peer, const std::string& text);
   void say(const std::string& sentence) const;
   bool awaits_evaluation(std::int64_t step) const;
+  void introduce(const wire::Plan& plan);
   void write_complete_steps();
   void write_first_step();
   observe::StepMetrics mean_of(const Step& step) const;
+  std::optional<bool> identical_copies() const;
+  static observe::PeerSummary::Stage stage_of(const Peer& peer);
   static std::optional<wire::Evaluated> mean_of(const std::map<std::string, wire::Evaluated>& evaluations);
 
   Clock& clock_;
   const Blueprint& blueprint_;
-  const config::Settings& settings_;
+  config::Settings settings_;  // with what the plan decides, once there is one
   RunDirectory directory_;
+  SwarmRecordOptions options_;
   Position position_, began_at_;
   Time start_;
   FileWriter events_;
   observe::Sinks sinks_;
-  std::function<void(const std::string&)> tell_;
+  std::function<void(const std::string&)> tell_, tell_plan_;
   std::map<std::string, Peer> peers_;
   std::map<std::int64_t, Step> steps_;  // that not everybody has done
-  bool has_plan_ = false;
+  bool has_plan_ = false, has_stages_ = false;
+  std::size_t clusters_ = 0;
+  std::optional<double> predicted_step_seconds_;
   std::optional<std::int64_t> saved_step_;
+
+  // Checkpoints of which some shards have come, by step, number of shards and saving; of keep().
+  using Saving = std::tuple<std::int64_t, std::size_t, std::int64_t>;
+  std::map<Saving, std::map<std::size_t, std::filesystem::path>> unfinished_;
   std::optional<double> eval_loss_, eval_accuracy_, consensus_distance_;
   std::map<std::string, wire::Evaluated> tests_;
 };

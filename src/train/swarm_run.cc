@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "net/tcp/route.h"
 #include "net/tcp/tcp_transport.h"
+#include "train/arrange.h"
 #include "train/make_method.h"
 #include "train/setup.h"
 #include "train/wiring.h"
@@ -15,23 +16,33 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kLookAgain(100);
 
-void check(const config::Settings& settings, const model::Model& model, bool local) {
-  if (settings.swarm.clusters && *settings.swarm.clusters != settings.swarm.peers) {
-    throw InputError("swarm.clusters is {}, but every one of the {} peers holds a copy of its own so far",
-                     *settings.swarm.clusters, settings.swarm.peers);
+// Throws InputError if those who hold a segment cannot have the method.
+void check_rings(const config::Settings& settings, const wire::Plan& plan, std::size_t layers) {
+  const Clusters clusters(plan, layers);
+  for (const plan::Segment& segment : clusters.segments) {
+    check_method(settings, place_in(plan, clusters, segment, 0));
   }
-  if (settings.pipeline.stages) {
-    throw InputError("pipeline.stages is given, but every peer holds a whole copy of the model so far");
-  }
-  schedule_of(settings, false, 0);  // throws if there is none
-  // What can be known before anybody has come: local peers are where their tables say.
+}
+
+// What can be known before anybody has come: where each has a copy of its own, and local peers are where their tables
+// say, that is everything.
+void check(const config::Settings& settings, std::size_t layers, bool local) {
+  check_sync(settings, layers);
+  check_arrangement(settings, layers);
+  schedule_of(settings, false, 0);
+  const auto has_limit = [](const config::Peer& peer) { return peer.memory.has_value(); };
+  const bool has_copies = !settings.pipeline.stages && !std::ranges::any_of(settings.peers, has_limit) &&
+                          (!settings.swarm.clusters || settings.swarm.clusters->count == settings.swarm.peers);
+  const bool depends_on_hosts = settings.sync.method == "gossip" && settings.sync.topology == "alternating-exp-ring";
+  if (!has_copies || (depends_on_hosts && !local)) return;
   wire::Plan plan;
   for (std::size_t i = 0; i < static_cast<std::size_t>(settings.swarm.peers); ++i) {
     const std::string host = i < settings.peers.size() ? settings.peers[i].host : "";
-    plan.peers.push_back({.host = host.empty() ? "here" : host});
+    plan.peers.push_back({.cluster = static_cast<std::uint32_t>(i),
+                          .host = host.empty() ? "here" : host,
+                          .end = static_cast<std::uint32_t>(layers)});
   }
-  const bool depends_on_hosts = settings.sync.method == "gossip" && settings.sync.topology == "alternating-exp-ring";
-  if (local || !depends_on_hosts) check_method(settings, place_in(plan, 0, model));
+  check_rings(settings, plan, layers);
 }
 
 std::vector<swarm::OfferedFile> offered(const std::vector<DataFile>& files) {
@@ -60,10 +71,9 @@ std::vector<swarm::OfferedFile> offered(const fs::path& folder) {
 
 SwarmRun::SwarmRun(config::Settings settings, RunDirectory directory, bool resume, const SwarmRunOptions& options)
     : blueprint_(make_blueprint(std::move(settings))), directory_(std::move(directory)), local_(options.local) {
-  check(blueprint_.settings, *blueprint_.model, options.local);
+  check(blueprint_.settings, blueprint_.model->size(), options.local);
   check_device(blueprint_.settings.train);
   data_files_ = offered(data_files(blueprint_.settings.data));
-  if (blueprint_.settings.sync.method == "auto") blueprint_.settings.sync.method = "allreduce";
   const auto checkpoint = resume ? newest_checkpoint(directory_.checkpoints()) : std::nullopt;
   if (checkpoint) {
     verify_checkpoint(*checkpoint);
@@ -71,6 +81,7 @@ SwarmRun::SwarmRun(config::Settings settings, RunDirectory directory, bool resum
     check_identity(info, blueprint_.settings, blueprint_.data_fingerprint);
     began_at_ = position_at(directory_.metrics(), info.position.step);
     checkpoint_ = offered(*checkpoint);
+    resumed_ = info;
   }
 
   transport_ = net::make_tcp_transport(world_.clock());
@@ -108,8 +119,22 @@ RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<vo
                                     .data_files = data_files_,
                                     .checkpoint = checkpoint_,
                                     .incoming = incoming};
-  options.arrange = [this](wire::Plan& plan, const std::vector<std::uint64_t>&) {
-    for (wire::PlannedPeer& peer : plan.peers) peer.end = static_cast<std::uint32_t>(blueprint_.model->size());
+  options.arrange = [this](wire::Plan& plan, const std::vector<swarm::Means>& means) {
+    const plan::Swarm swarm = swarm_of(means, local_);
+    arrange(blueprint_, swarm, plan);
+    try {
+      replace_file(directory_.measured_peers(), config::to_toml(description_of(swarm)));
+    } catch (const Error& error) {
+      spdlog::warn("what was measured cannot be kept: {}", error.what());
+    }
+    const config::Settings decided = config::changed(blueprint_.settings, plan.settings);
+    check_rings(decided, plan, blueprint_.model->size());
+    if (resumed_) {
+      const Clusters clusters(plan, blueprint_.model->size());
+      const plan::ScheduleOptions schedule = schedule_of(decided, clusters.have_stages(), 0);
+      check_pulls(*resumed_, decided, static_cast<std::int64_t>(clusters.ranks.size()),
+                  static_cast<std::int64_t>(schedule.updates()));
+    }
   };
   options.aside = [this](std::function<void()> work) { return aside_.call(std::move(work)); };
   swarm::Coordinator coordinator(world_.clock(), *host_, std::move(options), *record_);

@@ -48,6 +48,8 @@ class SwarmRun {
   void add_sink(std::unique_ptr<observe::Sink> sink) { record_->add_sink(std::move(sink)); }
   void tell_events_to(std::function<void(const std::string&)> tell) { record_->tell_events_to(std::move(tell)); }
 
+  void tell_plan_to(std::function<void(const std::string&)> tell) { record_->tell_plan_to(std::move(tell)); }
+
   // Until the run is over: all steps are done, `stop` was set, or a peer was lost, which throws Error with its name.
   // `watch` is called now and then before the run begins; if it throws Error, there is none.
   RunOutcome train(const std::atomic<bool>& stop, const std::function<void()>& watch = {});
@@ -60,6 +62,7 @@ class SwarmRun {
   wire::Ticket ticket_;
   bool local_;
   std::vector<swarm::OfferedFile> data_files_, checkpoint_;
+  std::optional<CheckpointInfo> resumed_;  // what that one says
 
   LoopThread aside_;  // for long work
   RealWorld world_;

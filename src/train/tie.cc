@@ -1,44 +1,34 @@
 #include "train/tie.h"
 
 #include <algorithm>
-
-#include <ATen/ATen.h>
+#include <memory>
 
 #include "base/error.h"
 #include "net/error.h"
-#include "train/tensor_border.h"
 
 namespace rookery::train {
-namespace {
 
 using pipeline::Border;
 using pipeline::Borders;
 
-std::vector<ParameterRange> ranges_of(const ParameterStore& store, const std::vector<std::string>& names) {
-  std::vector<ParameterRange> ranges;
-  const std::vector<Parameter> entries = store.entries();
-  for (const std::string& name : names) {
-    const auto found = std::ranges::find(entries, name, [](const Parameter& p) { return p.spec().name; });
-    ROOKERY_CHECK(found != entries.end(), "{} is not here", name);
-    ranges.push_back(store.ranges()[static_cast<std::size_t>(found - entries.begin())]);
+Tie::Tie(Tied tied, Borders& way, Compute& compute) : tied_(std::move(tied)), way_(way), compute_(compute) {
+  for (const Tied::Range& range : tied_.ranges) values_ += range.end - range.begin;
+  ROOKERY_CHECK(values_ > 0);
+}
+
+Border Tie::gathered(std::span<const float> flat, std::uint64_t number) const {
+  const auto values = std::make_shared<std::vector<float>>();
+  values->reserve(values_);
+  for (const Tied::Range& range : tied_.ranges) {
+    const auto piece = flat.subspan(range.begin, range.end - range.begin);
+    values->insert(values->end(), piece.begin(), piece.end());
   }
-  return ranges;
-}
-
-}  // namespace
-
-Tie::Tie(End end, Borders& way, Stage& stage, const std::vector<std::string>& names)
-    : end_(end),
-      way_(way),
-      stage_(stage),
-      ranges_(ranges_of(end == End::kOwner ? stage.store() : stage.replicas(), names)) {
-  ROOKERY_CHECK(!ranges_.empty());
-}
-
-at::Tensor Tie::gathered(const at::Tensor& flat) const {
-  Tensors pieces;
-  for (const ParameterRange& range : ranges_) pieces.push_back(flat.narrow(0, range.begin, range.end - range.begin));
-  return at::cat(pieces);
+  Border border{.micro_batch = number};
+  border.tensors.push_back({.type = pipeline::TensorType::kFloat,
+                            .shape = {values_},
+                            .bytes = std::as_bytes(std::span(*values)),
+                            .keeper = values});
+  return border;
 }
 
 Task<Border> Tie::next(std::optional<Border> (Borders::*take)()) {
@@ -51,44 +41,37 @@ Task<Border> Tie::next(std::optional<Border> (Borders::*take)()) {
 }
 
 // What has come, if it is what both ends have.
-Tensors pieces_of(const Border& border, const std::vector<ParameterRange>& ranges) {
-  std::vector<std::int64_t> sizes;
-  std::int64_t all = 0;
-  for (const ParameterRange& range : ranges) {
-    sizes.push_back(range.end - range.begin);
-    all += sizes.back();
-  }
-  const Tensors tensors = to_tensors(border);
-  if (tensors.size() != 1 || !tensors[0].defined() || !tensors[0].is_floating_point() || tensors[0].numel() != all) {
+std::span<const float> Tie::content_of(const Border& border) const {
+  const bool is_one = border.tensors.size() == 1 && border.tensors[0].type == pipeline::TensorType::kFloat;
+  if (!is_one || border.tensors[0].bytes.size() != values_ * sizeof(float)) {
     throw net::LinkError(net::Failure::kProtocol, "", "sent something else than the tied parameters");
   }
-  return tensors[0].split_with_sizes(sizes);
+  return {reinterpret_cast<const float*>(border.tensors[0].bytes.data()), values_};
 }
 
 Task<> Tie::gather_gradients() {
-  if (end_ == End::kReplica) {
-    Border border = to_border({gathered(stage_.replicas().gradients())});
-    border.micro_batch = gathered_++;
-    way_.send_backward(std::move(border));
-    for (const ParameterRange& range : ranges_) {
-      stage_.replicas().gradients().narrow(0, range.begin, range.end - range.begin).zero_();
+  if (!tied_.owns) {
+    const std::span<float> own = compute_.replica_gradients();
+    way_.send_backward(gathered(own, gathered_++));
+    for (const Tied::Range& range : tied_.ranges) {
+      std::ranges::fill(own.subspan(range.begin, range.end - range.begin), 0.0f);
     }
     co_return;
   }
   auto coming = next(&Borders::take_backward);
   const Border border = co_await std::move(coming);
-  const Tensors pieces = pieces_of(border, ranges_);
-  for (std::size_t i = 0; i < ranges_.size(); ++i) {
-    stage_.store().gradients().narrow(0, ranges_[i].begin, ranges_[i].end - ranges_[i].begin).add_(pieces[i]);
+  std::span<const float> theirs = content_of(border);
+  for (const Tied::Range& range : tied_.ranges) {
+    const std::span<float> own = compute_.gradients().subspan(range.begin, range.end - range.begin);
+    std::ranges::transform(own, theirs.first(own.size()), own.begin(), std::plus<>());
+    theirs = theirs.subspan(own.size());
   }
 }
 
 Task<> Tie::spread_values(bool waits) {
   const std::uint64_t number = spread_++;
-  if (end_ == End::kOwner) {
-    Border border = to_border({gathered(stage_.store().values())});
-    border.micro_batch = number;
-    way_.send_forward(std::move(border));
+  if (tied_.owns) {
+    way_.send_forward(gathered(compute_.parameters(), number));
     co_return;
   }
   std::optional<Border> newest;
@@ -99,17 +82,18 @@ Task<> Tie::spread_values(bool waits) {
       auto coming = next(&Borders::take_forward);
       border = co_await std::move(coming);
     }
+    values_taken_ = border->micro_batch + 1;  // those before it may be gone
     newest = std::move(border);
-    ++values_taken_;
   }
   if (newest) take_values(*newest);
 }
 
 void Tie::take_values(const Border& border) {
-  const Tensors pieces = pieces_of(border, ranges_);
-  const at::Tensor& values = stage_.replicas_to_write().values();
-  for (std::size_t i = 0; i < ranges_.size(); ++i) {
-    values.narrow(0, ranges_[i].begin, ranges_[i].end - ranges_[i].begin).copy_(pieces[i]);
+  std::span<const float> theirs = content_of(border);
+  const std::span<float> own = compute_.replicas_to_write();
+  for (const Tied::Range& range : tied_.ranges) {
+    std::ranges::copy(theirs.first(range.end - range.begin), own.begin() + static_cast<std::ptrdiff_t>(range.begin));
+    theirs = theirs.subspan(range.end - range.begin);
   }
 }
 

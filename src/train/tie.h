@@ -1,12 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "base/task.h"
 #include "pipeline/borders.h"
-#include "train/stage.h"
+#include "train/compute.h"
 
 namespace rookery::train {
 
@@ -15,11 +15,9 @@ namespace rookery::train {
 // order. Lives on the compute thread.
 class Tie {
  public:
-  enum class End { kOwner, kReplica };
-
-  // `way`: to the other stage, which is the next one for the owner and the previous one for the replica. `names`: of
-  // the parameters, the same at both ends. Way and stage outlive this.
-  Tie(End end, pipeline::Borders& way, Stage& stage, const std::vector<std::string>& names);
+  // `way`: to the other stage, which is the next one for the owner and the previous one for the replica. Way and
+  // compute outlive this.
+  Tie(Tied tied, pipeline::Borders& way, Compute& compute);
 
   // Before an update: the replica's gradients go to the owner, which waits for them and adds them to its own.
   Task<> gather_gradients();
@@ -29,15 +27,17 @@ class Tie {
   Task<> spread_values(bool waits);
 
  private:
-  at::Tensor gathered(const at::Tensor& flat) const;
+  pipeline::Border gathered(std::span<const float> flat, std::uint64_t number) const;
   Task<pipeline::Border> next(std::optional<pipeline::Border> (pipeline::Borders::*take)());
+  std::span<const float> content_of(const pipeline::Border& border) const;
   void take_values(const pipeline::Border& border);
 
-  End end_;
+  Tied tied_;
   pipeline::Borders& way_;
-  Stage& stage_;
-  std::vector<ParameterRange> ranges_;                          // in the owner's store, or among the replicas
-  std::uint64_t gathered_ = 0, spread_ = 0, values_taken_ = 0;  // messages so far
+  Compute& compute_;
+  std::size_t values_ = 0;                   // in all ranges
+  std::uint64_t gathered_ = 0, spread_ = 0;  // messages so far
+  std::uint64_t values_taken_ = 0;           // the number after that of the newest one
 };
 
 }  // namespace rookery::train

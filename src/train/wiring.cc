@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "plan/grid.h"
 
 namespace rookery::train {
 namespace {
@@ -13,29 +14,7 @@ constexpr std::uint32_t kTrainingIndex = 0, kEvaluationIndex = 1, kTieIndex = 2;
 constexpr std::size_t kHeaderBytes = 16 * 1024;  // of a border, at most
 constexpr std::size_t kAhead = 4;                // messages of a tie beyond the micro-batches on their way
 
-// The layer that brings a parameter.
-std::size_t first_use(const model::Model& model, const Parameter& parameter) {
-  for (std::size_t layer = 0; layer < model.size(); ++layer) {
-    if (std::ranges::find(model.layer(layer).parameters(), parameter) != model.layer(layer).parameters().end()) {
-      return layer;
-    }
-  }
-  ROOKERY_CHECK(false, "{} is not in the model", parameter.spec().name);
-}
-
-// What stage `user` of a cut uses of earlier stages' parameters, by their owner.
-std::map<std::size_t, std::vector<Parameter>> replicas_of(const model::Model& model, const plan::Cut& cut,
-                                                          std::size_t user) {
-  std::map<std::size_t, std::vector<Parameter>> result;
-  for (const Parameter& parameter : model.parameters(cut[user].begin, cut[user].end)) {
-    const std::size_t layer = first_use(model, parameter);
-    if (layer >= cut[user].begin) continue;
-    const auto owner = std::ranges::find_if(cut, [&](const plan::Layers& stage) { return layer < stage.end; });
-    auto& own = result[static_cast<std::size_t>(owner - cut.begin())];
-    if (std::ranges::find(own, parameter) == own.end()) own.push_back(parameter);
-  }
-  return result;
-}
+std::size_t group_of(const config::Settings& settings) { return static_cast<std::size_t>(settings.sync.group); }
 
 }  // namespace
 
@@ -62,6 +41,34 @@ bool Clusters::have_stages() const {
   return std::ranges::any_of(cuts, [](const plan::Cut& cut) { return cut.size() > 1; });
 }
 
+std::vector<std::size_t> Clusters::holders(const plan::Segment& segment) const {
+  std::vector<std::size_t> holders;
+  for (std::size_t c = 0; c < ranks.size(); ++c) holders.push_back(ranks[c][segment.stages[c]]);
+  return holders;
+}
+
+Place place_in(const wire::Plan& plan, const Clusters& clusters, const plan::Segment& segment, std::size_t cluster) {
+  Place place{.cluster = cluster, .weights = {}};
+  std::map<std::string, std::size_t> hosts;
+  for (const std::size_t holder : clusters.holders(segment)) {
+    const wire::PlannedPeer& peer = plan.peers[holder];
+    place.weights.push_back(peer.weight);
+    const std::string host = peer.host.empty() ? peer.contact.name : peer.host;
+    place.hosts.push_back(hosts.emplace(host, hosts.size()).first->second);
+  }
+  return place;
+}
+
+net::Traffic training_traffic(const net::Link& link) {
+  const net::LinkStatistics all = link.statistics();
+  const net::Traffic apart = sync::LinkRounds::apart_traffic(link);
+  const auto without = [](std::uint64_t whole, std::uint64_t part) { return whole - std::min(whole, part); };
+  return {.sent = without(all.bytes_sent, apart.sent),
+          .received = without(all.bytes_received, apart.received),
+          .payload_sent = without(all.payload_sent, apart.payload_sent),
+          .payload_received = without(all.payload_received, apart.payload_received)};
+}
+
 plan::ScheduleOptions schedule_of(const config::Settings& settings, bool pipelines, std::size_t in_flight) {
   const std::string& name = settings.pipeline.schedule;
   const plan::ScheduleOptions options{
@@ -78,60 +85,79 @@ plan::ScheduleOptions schedule_of(const config::Settings& settings, bool pipelin
   return options;
 }
 
-Wiring::Wiring(Clock& network, Executor home, const wire::Plan& plan, std::size_t rank, std::vector<net::Link*> links,
-               Trainee& trainee)
+Wiring::Wiring(Clock& network, Executor home, const wire::Plan& plan, const Clusters& clusters, std::size_t rank,
+               LinkTo link_to, Compute& compute)
     : network_(network),
       home_(std::move(home)),
       plan_(plan),
       rank_(rank),
-      links_(std::move(links)),
-      trainee_(trainee),
-      clusters_(plan, trainee.model().size()),
+      link_to_(std::move(link_to)),
+      compute_(compute),
+      clusters_(clusters),
       cluster_(plan.peers.at(rank).cluster),
       stage_{plan.peers[rank].stage, clusters_.ranks[cluster_].size()},
-      schedule_(schedule_of(trainee.settings(), clusters_.have_stages(), plan.peers[rank].in_flight)) {}
+      schedule_(schedule_of(compute.settings(), clusters_.have_stages(), plan.peers[rank].in_flight)) {}
 
-std::vector<net::Link*> Wiring::links_to(const std::vector<std::size_t>& ranks) const {
-  std::vector<net::Link*> links;
-  for (const std::size_t rank : ranks) links.push_back(links_.at(rank));
+// How many neighbours are on one computer each time.
+std::size_t Wiring::together(const std::vector<std::size_t>& ranks) const {
+  return plan::block_of(ranks.size(), [&](std::size_t a, std::size_t b) {
+    const std::string& host = plan_.peers[ranks[a]].host;
+    return !host.empty() && host == plan_.peers[ranks[b]].host;
+  });
+}
+
+// To those with whom it has rounds: its neighbours in rings; where copies mix, all.
+std::vector<net::Link*> Wiring::links_to(const std::vector<std::size_t>& ranks, std::size_t own, std::size_t together,
+                                         bool mixes) const {
+  std::vector<net::Link*> links(ranks.size());
+  const auto add = [&](std::size_t place) {
+    if (place != own) links[place] = link_to_(ranks[place]);
+  };
+  for (std::size_t i = 0; mixes && i < ranks.size(); ++i) add(i);
+  for (const plan::GridPhase& phase : plan::grid_phases(own, ranks.size(), group_of(compute_.settings()), together)) {
+    const std::size_t size = phase.members.size();
+    const auto place = static_cast<std::size_t>(std::ranges::find(phase.members, own) - phase.members.begin());
+    add(phase.members[(place + 1) % size]);
+    add(phase.members[(place + size - 1) % size]);
+  }
   return links;
 }
 
 sync::Rounds* Wiring::rounds(const std::vector<std::size_t>& ranks, std::size_t own, sync::LinkRoundsOptions options) {
+  const bool mixes = !options.apart && compute_.settings().sync.method == "gossip";
   options.generation = plan_.generation;
-  rounds_.push_back(std::make_unique<sync::LinkRounds>(network_, home_, own, links_to(ranks), options));
+  options.group = group_of(compute_.settings());
+  // What is set apart has to come out the same to the bit on all segments, wherever their holders are.
+  options.together = options.apart ? 1 : together(ranks);
+  options.scale = compute_.scale();
+  options.watch = watch_rounds_;
+  rounds_.push_back(
+      std::make_unique<sync::LinkRounds>(network_, home_, own, links_to(ranks, own, options.together, mixes), options));
   return rounds_.back().get();
 }
 
 pipeline::Borders& Wiring::borders(std::optional<std::size_t> previous, std::optional<std::size_t> next,
                                    pipeline::LinkBordersOptions options) {
   options.generation = plan_.generation;
-  borders_.push_back(std::make_unique<pipeline::LinkBorders>(network_, home_, previous ? links_.at(*previous) : nullptr,
-                                                             next ? links_.at(*next) : nullptr, options));
+  options.watch = watch_sends_;
+  borders_.push_back(std::make_unique<pipeline::LinkBorders>(network_, home_, previous ? link_to_(*previous) : nullptr,
+                                                             next ? link_to_(*next) : nullptr, options));
   return *borders_.back();
 }
 
 Ring Wiring::ring(std::size_t number) {
   const plan::Segment& segment = clusters_.segments[number];
-  const Stage& stage = trainee_.stage();
-  const std::size_t begin = stage.begin_of(segment.layers.begin);
-  Ring ring{.segment = number, .layers = segment.layers, .place = {.cluster = cluster_, .weights = {}}};
+  const std::size_t begin = compute_.begin_of(segment.layers.begin);
+  Ring ring{.segment = number, .layers = segment.layers, .place = place_in(plan_, clusters_, segment, cluster_)};
   ring.place.layer_begins.clear();
   for (std::size_t layer = segment.layers.begin; layer < segment.layers.end; ++layer) {
-    ring.place.layer_begins.push_back(stage.begin_of(layer) - begin);
+    ring.place.layer_begins.push_back(compute_.begin_of(layer) - begin);
   }
-  ring.place.values = stage.begin_of(segment.layers.end) - begin;
-  std::vector<std::size_t> holders;
-  std::map<std::string, std::size_t> hosts;
-  for (std::size_t c = 0; c < clusters_.ranks.size(); ++c) {
-    holders.push_back(clusters_.ranks[c][segment.stages[c]]);
-    const wire::PlannedPeer& peer = plan_.peers[holders.back()];
-    ring.place.weights.push_back(peer.weight);
-    const std::string host = peer.host.empty() ? peer.contact.name : peer.host;
-    ring.place.hosts.push_back(hosts.emplace(host, hosts.size()).first->second);
-  }
+  ring.place.values = compute_.begin_of(segment.layers.end) - begin;
+  ring.place.scale = compute_.scale();
+  const std::vector<std::size_t> holders = clusters_.holders(segment);
   const auto id = static_cast<std::uint32_t>(number);
-  const config::Settings& settings = trainee_.settings();
+  const config::Settings& settings = compute_.settings();
   ring.rounds = rounds(holders, cluster_,
                        {.segment = id,
                         .slots = method_slots(settings, ring.place),
@@ -158,7 +184,7 @@ Connections Wiring::connections() {
   if (!stage_.is_last()) next = own[stage_.stage + 1];
   const std::size_t bytes = plan_.border_bytes + kHeaderBytes;
   pipeline::LinkBordersOptions options{.index = kTrainingIndex,
-                                       .codec = collective::parse_codec(trainee_.settings().pipeline.codec),
+                                       .codec = collective::parse_codec(compute_.settings().pipeline.codec),
                                        .most_backward = plan::in_flight(schedule_, stage_),
                                        .forward_bytes = bytes,
                                        .backward_bytes = bytes};
@@ -177,32 +203,22 @@ Connections Wiring::connections() {
 }
 
 void Wiring::tie(Connections& connections) {
-  const plan::Cut& cut = clusters_.cuts[cluster_];
   const std::vector<std::size_t>& own = clusters_.ranks[cluster_];
-  const auto add = [&](Tie::End end, std::size_t other, const std::vector<Parameter>& parameters) {
-    std::vector<std::string> names;
+  for (Tied& tied : compute_.ties(clusters_.cuts[cluster_], stage_.stage)) {
     std::size_t bytes = kHeaderBytes;
-    for (const Parameter& parameter : parameters) {
-      names.push_back(parameter.spec().name);
-      bytes += static_cast<std::size_t>(parameter.spec().elements()) * sizeof(float);
-    }
-    const std::size_t most = plan::in_flight(schedule_, {0, stage_.stages}) + kAhead;
+    for (const Tied::Range& range : tied.ranges) bytes += (range.end - range.begin) * sizeof(float);
+    const std::size_t owner = tied.owns ? stage_.stage : tied.other;
+    plan::ScheduleOptions of_owner = schedule_;  // who uses them is ahead of it, by as many as are on their way
+    of_owner.in_flight = plan_.peers[own[owner]].in_flight;
+    const std::size_t most = plan::in_flight(of_owner, {owner, stage_.stages}) + kAhead;
     const pipeline::LinkBordersOptions options{.index = kTieIndex,
                                                .most_forward = most,
                                                .most_backward = most,
                                                .forward_bytes = bytes,
-                                               .backward_bytes = bytes};
-    const bool owns = end == Tie::End::kOwner;
-    connections.ties.emplace_back(end, owns ? borders({}, own[other], options) : borders(own[other], {}, options),
-                                  trainee_.stage(), names);
-  };
-  for (const auto& [owner, parameters] : replicas_of(trainee_.model(), cut, stage_.stage)) {
-    add(Tie::End::kReplica, owner, parameters);
-  }
-  for (std::size_t user = stage_.stage + 1; user < cut.size(); ++user) {
-    const auto all = replicas_of(trainee_.model(), cut, user);
-    const auto mine = all.find(stage_.stage);
-    if (mine != all.end()) add(Tie::End::kOwner, user, mine->second);
+                                               .backward_bytes = bytes,
+                                               .newest_forward = true};
+    pipeline::Borders& way = tied.owns ? borders({}, own[tied.other], options) : borders(own[tied.other], {}, options);
+    connections.ties.emplace_back(std::move(tied), way, compute_);
   }
 }
 

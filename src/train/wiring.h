@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -22,28 +23,39 @@ struct Clusters {
   // Throws InputError if the plan is not one for a model with so many layers.
   Clusters(const wire::Plan& plan, std::size_t layers);
 
+  std::vector<std::size_t> holders(const plan::Segment& segment) const;  // ranks, by cluster
   bool have_stages() const;  // some of them: not every peer holds a whole model
 };
+
+// Where a cluster's copy of a segment is among the others; its layers and values are left out.
+Place place_in(const wire::Plan& plan, const Clusters& clusters, const plan::Segment& segment, std::size_t cluster);
 
 // Everything that a peer has to do with others by the plan: rounds of its segments, borders to its neighbours, ties.
 // Bytes move on the network's executor, where this is made and destroyed; the member lives on another one, its home.
 class Wiring {
  public:
-  // `links`: to all peers by rank; nullptr for its own. They outlive this, and so do trainee and plan.
-  Wiring(Clock& network, Executor home, const wire::Plan& plan, std::size_t rank, std::vector<net::Link*> links,
-         Trainee& trainee);
+  // `link_to`: the link to another peer, by rank. Links outlive this, and so do plan, its clusters and compute.
+  using LinkTo = std::function<net::Link*(std::size_t rank)>;
+  Wiring(Clock& network, Executor home, const wire::Plan& plan, const Clusters& clusters, std::size_t rank,
+         LinkTo link_to, Compute& compute);
+
+  // Sends and rounds are watched from now on. Before connections().
+  void watch(BeginSpan sends, BeginSpan rounds) { watch_sends_ = std::move(sends), watch_rounds_ = std::move(rounds); }
 
   // For a member, which goes before this does. Once.
   Connections connections();
 
   plan::StagePlace stage() const { return stage_; }
+  std::size_t clusters() const { return clusters_.ranks.size(); }
   plan::ScheduleOptions schedule() const { return schedule_; }
 
   // Ends everything that is under way, on all peers, and all that would follow.
   void cancel(const net::LinkError& reason);
 
  private:
-  std::vector<net::Link*> links_to(const std::vector<std::size_t>& ranks) const;
+  std::size_t together(const std::vector<std::size_t>& ranks) const;
+  std::vector<net::Link*> links_to(const std::vector<std::size_t>& ranks, std::size_t own, std::size_t together,
+                                   bool mixes) const;
   sync::Rounds* rounds(const std::vector<std::size_t>& ranks, std::size_t own, sync::LinkRoundsOptions options);
   pipeline::Borders& borders(std::optional<std::size_t> previous, std::optional<std::size_t> next,
                              pipeline::LinkBordersOptions options);
@@ -54,15 +66,19 @@ class Wiring {
   Executor home_;
   const wire::Plan& plan_;
   std::size_t rank_;
-  std::vector<net::Link*> links_;
-  Trainee& trainee_;
-  Clusters clusters_;
+  LinkTo link_to_;
+  Compute& compute_;
+  const Clusters& clusters_;
   std::size_t cluster_;
   plan::StagePlace stage_;
   plan::ScheduleOptions schedule_;
+  BeginSpan watch_sends_, watch_rounds_;
   std::vector<std::unique_ptr<sync::LinkRounds>> rounds_;
   std::vector<std::unique_ptr<pipeline::LinkBorders>> borders_;
 };
+
+// What a link has carried for training: evaluations and checkpoints apart.
+net::Traffic training_traffic(const net::Link& link);
 
 // How the stages of all clusters go through a step: with as many updates everywhere, also where a cluster has a single
 // stage. Throws InputError if there is no such schedule, or a step cannot be cut into such updates.

@@ -16,6 +16,8 @@ constexpr std::size_t kMaxSwarmMessageBytes = 8 * 1024 * 1024;
 constexpr std::size_t kMaxFingerprintBytes = 128;
 constexpr std::size_t kMaxHostBytes = 64;
 constexpr std::size_t kMaxFileNameBytes = 200;
+constexpr std::size_t kMaxPlanSettingBytes = 200;
+constexpr std::uint32_t kMaxCores = 1 << 16;
 
 [[noreturn]] void refuse(const char* what) { throw WireError("a message of the swarm with {}", what); }
 
@@ -80,6 +82,37 @@ void write(const Ready& m, proto::SwarmMessage& out) {
   p.set_model(m.model);
   p.set_parameters(m.parameters);
   p.set_about(cut(m.about));
+  p.set_resident(m.resident);
+  p.set_speed(m.speed);
+  p.set_step_time(m.step_time);
+  p.set_jitter(m.jitter);
+  p.set_update(m.update);
+  p.set_cores(m.cores);
+  for (const LayerTimes& layer : m.layers) {
+    proto::LayerTimes& q = *p.add_layers();
+    q.set_forward(layer.forward);
+    q.set_backward(layer.backward);
+  }
+}
+
+void write(const Survey& m, proto::SwarmMessage& out) {
+  proto::Survey& p = *out.mutable_survey();
+  p.set_number(m.number);
+  for (const Contact& peer : m.peers) p.add_peers(text_of(encode(peer)));
+}
+
+void write(const Surveyed& m, proto::SwarmMessage& out) {
+  proto::Surveyed& p = *out.mutable_surveyed();
+  p.set_number(m.number);
+  for (const SurveyedLink& link : m.links) {
+    proto::SurveyedLink& q = *p.add_links();
+    q.set_peer(link.peer);
+    q.set_bandwidth(link.bandwidth);
+    q.set_latency(link.latency);
+    q.set_while_sharing(link.while_sharing);
+  }
+  p.set_culprit(m.culprit);
+  p.set_text(cut(m.text));
 }
 
 void write(const Plan& m, proto::SwarmMessage& out) {
@@ -95,8 +128,11 @@ void write(const Plan& m, proto::SwarmMessage& out) {
     q.set_begin(peer.begin);
     q.set_end(peer.end);
     q.set_in_flight(peer.in_flight);
+    q.set_memory(peer.memory);
   }
   p.set_border_bytes(m.border_bytes);
+  for (const std::string& setting : m.settings) p.add_settings(setting);
+  p.set_step_seconds(m.step_seconds);
 }
 
 void write(const Linked& m, proto::SwarmMessage& out) { out.mutable_linked()->set_generation(m.generation); }
@@ -117,6 +153,7 @@ void write(const StepReport& m, proto::SwarmMessage& out) {
   p.set_bytes_sent(m.bytes_sent);
   p.set_bytes_received(m.bytes_received);
   if (m.drift) p.set_drift(*m.drift);
+  p.set_staleness(m.staleness);
 }
 
 void write(const Evaluated& m, proto::SwarmMessage& out) {
@@ -144,6 +181,16 @@ void write(const Ended& m, proto::SwarmMessage& out) {
   if (m.entropy_floor) p.set_entropy_floor(*m.entropy_floor);
   p.set_bytes_sent(m.bytes_sent);
   p.set_bytes_received(m.bytes_received);
+  p.set_payload_sent(m.payload_sent);
+  p.set_waited_forward(m.waited_forward);
+  p.set_waited_backward(m.waited_backward);
+  for (const std::uint64_t micro_batches : m.staleness) p.add_staleness(micro_batches);
+  p.set_versions(m.versions);
+  for (const SegmentDigest& segment : m.segments) {
+    proto::SegmentDigest& q = *p.add_segments();
+    q.set_segment(segment.segment);
+    q.set_digest(segment.digest);
+  }
 }
 
 void write(const Failed& m, proto::SwarmMessage& out) {
@@ -182,17 +229,68 @@ Assignment read(const proto::Assignment& p) {
 
 Ready read(const proto::Ready& p) {
   if (p.about().size() > kMaxReasonBytes) refuse("a long description");
-  return {.data = fingerprint(p.data()),
-          .model = fingerprint(p.model()),
-          .parameters = p.parameters(),
-          .about = printable(p.about())};
+  if (static_cast<std::size_t>(p.layers_size()) > kMaxLayers) refuse("too many layers");
+  Ready ready{.data = fingerprint(p.data()),
+              .model = fingerprint(p.model()),
+              .parameters = p.parameters(),
+              .about = printable(p.about()),
+              .resident = count(p.resident(), kMaxBytes),
+              .speed = number(p.speed()),
+              .step_time = number(p.step_time()),
+              .jitter = number(p.jitter()),
+              .update = number(p.update()),
+              .cores = static_cast<std::uint32_t>(count(p.cores(), kMaxCores))};
+  for (const proto::LayerTimes& layer : p.layers()) {
+    ready.layers.push_back({.forward = number(layer.forward()), .backward = number(layer.backward())});
+  }
+  return ready;
+}
+
+// A set of peers, each there once.
+class Peers {
+ public:
+  void add(const Contact& contact) {
+    if (!names_.insert(contact.name).second || !keys_.insert(contact.fingerprint).second) {
+      refuse("a peer that is there twice");
+    }
+  }
+
+ private:
+  std::set<std::string> names_;
+  std::set<std::array<std::byte, 32>> keys_;
+};
+
+Survey read(const proto::Survey& p) {
+  if (p.peers().empty() || static_cast<std::size_t>(p.peers_size()) > kMaxPlannedPeers) refuse("a survey of nobody");
+  Survey survey{.number = p.number()};
+  Peers peers;
+  for (const std::string& peer : p.peers()) {
+    survey.peers.push_back(contact_of(peer));
+    peers.add(survey.peers.back());
+  }
+  return survey;
+}
+
+Surveyed read(const proto::Surveyed& p) {
+  if (static_cast<std::size_t>(p.links_size()) > kMaxPlannedPeers) refuse("too many links");
+  if (p.text().size() > kMaxReasonBytes) refuse("a long reason");
+  if (!p.culprit().empty() && !is_name(p.culprit())) refuse("a name that is none");
+  Surveyed surveyed{.number = p.number(), .culprit = p.culprit(), .text = printable(p.text())};
+  std::set<std::uint32_t> peers;
+  for (const proto::SurveyedLink& link : p.links()) {
+    if (link.peer() >= kMaxPlannedPeers || !peers.insert(link.peer()).second) refuse("a link that is none");
+    surveyed.links.push_back({.peer = link.peer(),
+                              .bandwidth = number(link.bandwidth()),
+                              .latency = number(link.latency()),
+                              .while_sharing = number(link.while_sharing())});
+  }
+  return surveyed;
 }
 
 Plan read(const proto::Plan& p) {
   if (p.peers().empty() || static_cast<std::size_t>(p.peers_size()) > kMaxPlannedPeers) refuse("a plan for nobody");
   Plan plan{.generation = p.generation()};
-  std::set<std::string> names;
-  std::set<std::array<std::byte, 32>> keys;
+  Peers peers;
   for (const proto::PlannedPeer& q : p.peers()) {
     PlannedPeer peer{.contact = contact_of(q.contact()),
                      .cluster = q.cluster(),
@@ -201,17 +299,19 @@ Plan read(const proto::Plan& p) {
                      .stage = q.stage(),
                      .begin = q.begin(),
                      .end = q.end(),
-                     .in_flight = q.in_flight()};
+                     .in_flight = q.in_flight(),
+                     .memory = count(q.memory(), kMaxBytes)};
     if (peer.weight == 0 || peer.cluster >= kMaxPlannedPeers || peer.stage >= kMaxPlannedPeers ||
         peer.begin >= peer.end || peer.end > kMaxLayers || peer.in_flight == 0 || peer.in_flight > kMaxInFlight) {
       refuse("a place in the plan that is none");
     }
-    if (!names.insert(peer.contact.name).second || !keys.insert(peer.contact.fingerprint).second) {
-      refuse("a plan that has a peer twice");
-    }
+    peers.add(peer.contact);
     plan.peers.push_back(std::move(peer));
   }
   plan.border_bytes = count(p.border_bytes(), kMaxBytes);
+  if (static_cast<std::size_t>(p.settings_size()) > kMaxPlanSettings) refuse("too many settings");
+  for (const std::string& setting : p.settings()) plan.settings.push_back(word(setting, kMaxPlanSettingBytes));
+  plan.step_seconds = number(p.step_seconds());
   return plan;
 }
 
@@ -233,6 +333,7 @@ StepReport read(const proto::StepReport& p) {
                     .bytes_sent = count(p.bytes_sent(), kMaxBytes),
                     .bytes_received = count(p.bytes_received(), kMaxBytes)};
   if (p.has_drift()) report.drift = p.drift();
+  report.staleness = count(p.staleness(), kMaxInFlight);
   return report;
 }
 
@@ -257,6 +358,16 @@ Ended read(const proto::Ended& p) {
   if (p.has_entropy_floor()) ended.entropy_floor = number(p.entropy_floor());
   ended.bytes_sent = count(p.bytes_sent(), kMaxBytes);
   ended.bytes_received = count(p.bytes_received(), kMaxBytes);
+  ended.payload_sent = count(p.payload_sent(), kMaxBytes);
+  ended.waited_forward = number(p.waited_forward());
+  ended.waited_backward = number(p.waited_backward());
+  if (static_cast<std::uint32_t>(p.staleness_size()) > kMaxInFlight) refuse("too many kinds of staleness");
+  for (const std::uint64_t micro_batches : p.staleness()) ended.staleness.push_back(count(micro_batches, kMaxBytes));
+  ended.versions = count(p.versions(), kMaxInFlight);
+  if (static_cast<std::uint32_t>(p.segments_size()) > kMaxLayers) refuse("too many segments");
+  for (const proto::SegmentDigest& q : p.segments()) {
+    ended.segments.push_back({.segment = q.segment(), .digest = fingerprint(q.digest())});
+  }
   return ended;
 }
 
@@ -332,6 +443,10 @@ SwarmMessage decode_swarm_message(std::span<const std::byte> bytes) {
       return read(message.halted());
     case Content::kEndAt:
       return read(message.end_at());
+    case Content::kSurvey:
+      return read(message.survey());
+    case Content::kSurveyed:
+      return read(message.surveyed());
     case Content::CONTENT_NOT_SET:
       break;
   }

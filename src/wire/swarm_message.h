@@ -42,13 +42,55 @@ struct Assignment {
   bool operator==(const Assignment&) const = default;
 };
 
+// What one layer takes a peer, in seconds.
+struct LayerTimes {
+  double forward = 0, backward = 0;
+
+  bool operator==(const LayerTimes&) const = default;
+};
+
 // A peer has opened the data and built the model.
 struct Ready {
   std::string data{}, model{};  // fingerprints
   std::uint64_t parameters = 0;
-  std::string about{};  // for people
+  std::string about{};               // for people
+  std::uint64_t resident = 0;        // bytes of memory that it takes already, before it holds any layer
+  double speed = 1;                  // that it keeps, as a share of what its computer could do
+  double step_time = 0;              // seconds that it pretends to take for a step, over its speed; 0: it does not
+  double jitter = 0;                 // standard deviation of a step's time, as a share of it
+  double update = 0;                 // seconds that an update takes for a parameter
+  std::uint32_t cores = 1;           // of its computer
+  std::vector<LayerTimes> layers{};  // of a micro-batch, at full speed; empty: not measured
 
   bool operator==(const Ready&) const = default;
+};
+
+// The coordinator: who is there; find out what the links between you can carry.
+struct Survey {
+  std::uint32_t number = 0;      // each has the next
+  std::vector<Contact> peers{};  // in the order of their ranks; no two with one name or key
+
+  bool operator==(const Survey&) const = default;
+};
+
+// The way from another peer to this one.
+struct SurveyedLink {
+  std::uint32_t peer = 0;    // its rank
+  double bandwidth = 0;      // bytes/s; 0: not measured
+  double latency = 0;        // seconds, one way
+  double while_sharing = 0;  // bytes/s while it was sending to others, too; 0: not measured
+
+  bool operator==(const SurveyedLink&) const = default;
+};
+
+// A peer, when it has; or why it could not.
+struct Surveyed {
+  std::uint32_t number = 0;
+  std::vector<SurveyedLink> links{};
+  std::string culprit{};  // name of the peer to blame
+  std::string text{};     // empty: all went well
+
+  bool operator==(const Surveyed&) const = default;
 };
 
 struct PlannedPeer {
@@ -59,6 +101,7 @@ struct PlannedPeer {
   std::uint32_t stage = 0;           // of its cluster
   std::uint32_t begin = 0, end = 1;  // layers that it holds: [begin, end)
   std::uint32_t in_flight = 1;       // micro-batches that may be on their way from it
+  std::uint64_t memory = 0;          // bytes that its stage and links are to take; 0: not known
 
   bool operator==(const PlannedPeer&) const = default;
 };
@@ -66,8 +109,10 @@ struct PlannedPeer {
 // The coordinator: who does what.
 struct Plan {
   std::uint32_t generation = 0;
-  std::vector<PlannedPeer> peers{};  // in the order of their ranks; no two with one name or key
-  std::uint64_t border_bytes = 0;    // that go from stage to stage for a micro-batch, at most
+  std::vector<PlannedPeer> peers{};     // in the order of their ranks; no two with one name or key
+  std::uint64_t border_bytes = 0;       // that go from stage to stage for a micro-batch, at most
+  std::vector<std::string> settings{};  // what the plan decides: "section.key=value"
+  double step_seconds = 0;              // that a step is expected to take; 0: not known
 
   bool operator==(const Plan&) const = default;
 };
@@ -90,9 +135,9 @@ struct Begin {
 struct StepReport {
   std::uint64_t step = 0;  // counts from 1
   bool pulled = false;     // no gradient step: there is no loss, and no sample was used
-  double loss = 0;         // of this copy's samples
+  double loss = 0;         // of this copy's samples; on the last stage, as are samples and tokens
   double lr = 0;
-  double grad_norm = 0;  // before clipping
+  double grad_norm = 0;  // of its own layers, before clipping
   std::uint64_t samples = 0;
   std::uint64_t tokens = 0;
   double compute_seconds = 0;
@@ -100,6 +145,7 @@ struct StepReport {
   std::uint64_t bytes_sent = 0;  // since the beginning
   std::uint64_t bytes_received = 0;
   std::optional<double> drift{};  // from what was agreed last
+  std::uint64_t staleness = 0;    // updates between a forward and the use of its gradient, at most
 
   bool operator==(const StepReport&) const = default;
 };
@@ -131,6 +177,14 @@ struct Kept {
   bool operator==(const Kept&) const = default;
 };
 
+// What a peer's copy of a segment was in the end.
+struct SegmentDigest {
+  std::uint32_t segment = 0;
+  std::string digest{};  // SHA-256, in hexadecimal
+
+  bool operator==(const SegmentDigest&) const = default;
+};
+
 // A peer has done its last step.
 struct Ended {
   std::uint64_t peak_memory = 0;  // bytes
@@ -139,6 +193,11 @@ struct Ended {
   std::optional<double> entropy_floor{};  // of the data that evaluations use
   std::uint64_t bytes_sent = 0;           // since the beginning, with what followed the last step
   std::uint64_t bytes_received = 0;
+  std::uint64_t payload_sent = 0;                  // of the bytes sent, what is not headers
+  double waited_forward = 0, waited_backward = 0;  // seconds: for something to compute forward, for gradients
+  std::vector<std::uint64_t> staleness{};          // how many micro-batches had 0, 1, … updates in between
+  std::uint64_t versions = 0;                      // of the weights in memory, at most
+  std::vector<SegmentDigest> segments{};           // that it holds, if the copies were made one
 
   bool operator==(const Ended&) const = default;
 };
@@ -173,7 +232,7 @@ struct EndAt {
 };
 
 using SwarmMessage = std::variant<Introduction, Assignment, Ready, Plan, Linked, Begin, StepReport, Evaluated, Ended,
-                                  Failed, Stop, Saved, Kept, Halted, EndAt>;
+                                  Failed, Stop, Saved, Kept, Halted, EndAt, Survey, Surveyed>;
 
 inline constexpr std::size_t kMaxPlannedPeers = 4096;
 inline constexpr std::uint32_t kMaxLayers = 1 << 16;
@@ -182,6 +241,7 @@ inline constexpr std::uint64_t kMaxStepSamples = std::uint64_t{1} << 40;  // or 
 inline constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 56;        // of all of a run
 inline constexpr std::size_t kMaxSettingsBytes = 256 * 1024;
 inline constexpr std::size_t kMaxFiles = 4096;
+inline constexpr std::size_t kMaxPlanSettings = 64;
 
 // Whether a name may be given to a file that others send: relative, and nothing that leads elsewhere, is hidden, or
 // cannot be shown.

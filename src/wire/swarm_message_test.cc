@@ -17,7 +17,9 @@ Contact contact(const std::string& name, int key) {
 Plan plan() {
   return {.generation = 3,
           .peers = {{.contact = contact("attic", 1), .cluster = 0, .weight = 4, .host = "a"},
-                    {.contact = contact("cellar", 2), .cluster = 1, .weight = 8, .host = "b"}}};
+                    {.contact = contact("cellar", 2), .cluster = 1, .weight = 8, .host = "b"}},
+          .settings = {"sync.method=diloco", "sync.interval=64"},
+          .step_seconds = 0.5};
 }
 
 Saved saved(const FileFacts& file) { return {.step = 1, .files = {file}}; }
@@ -29,7 +31,21 @@ TEST(SwarmMessageTest, EveryMessageComesBackAsItWas) {
       Assignment{.settings = "x",
                  .data = {{.name = "source/my book.txt", .size = 5, .digest = std::string(64, 'a')}},
                  .checkpoint = {{.name = "index.json", .size = 0, .digest = std::string(64, '0')}}},
-      Ready{.data = "sha256:12", .model = "sha256:34", .parameters = 800000, .about = "gpt on tales"},
+      Ready{.data = "sha256:12",
+            .model = "sha256:34",
+            .parameters = 800000,
+            .about = "gpt on tales",
+            .resident = 7,
+            .speed = 0.5,
+            .step_time = 0.25,
+            .jitter = 0.125,
+            .update = 1e-9,
+            .cores = 8,
+            .layers = {{.forward = 0.5, .backward = 1}, {.forward = 0.25, .backward = 0.5}}},
+      Survey{.number = 2, .peers = {contact("attic", 1), contact("cellar", 2)}},
+      Surveyed{.number = 2,
+               .links = {{.peer = 1, .bandwidth = 1e6, .latency = 0.02, .while_sharing = 5e5}, {.peer = 0}}},
+      Surveyed{.number = 2, .culprit = "attic", .text = "nobody listens there"},
       plan(),
       Linked{.generation = 3},
       Begin{.generation = 3},
@@ -87,6 +103,13 @@ TEST(SwarmMessageTest, WhatIsWrongIsRefused) {
                                            Ready{.data = "", .model = "a"},
                                            Ready{.data = "a\x1b[2J", .model = "a"},
                                            Ready{.data = "a", .model = std::string(200, 'a')},
+                                           Ready{.data = "a", .model = "a", .jitter = nan},
+                                           Ready{.data = "a", .model = "a", .layers = {{.forward = -1}}},
+                                           Survey{},
+                                           Survey{.peers = {contact("attic", 1), contact("attic", 2)}},
+                                           Surveyed{.links = {{.peer = 1}, {.peer = 1}}},
+                                           Surveyed{.links = {{.peer = 1, .bandwidth = -1}}},
+                                           Surveyed{.culprit = "two words"},
                                            StepReport{.step = 1, .lr = nan},
                                            StepReport{.step = 1, .compute_seconds = -1},
                                            Evaluated{.step = 1, .split = "train"},

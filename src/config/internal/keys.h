@@ -3,6 +3,7 @@
 #include <concepts>
 #include <type_traits>
 
+#include "config/description.h"
 #include "config/internal/rules.h"
 #include "config/settings.h"
 
@@ -81,8 +82,9 @@ void keys_of(MaybeConst<Train> auto& s, auto& v) {
 
 void keys_of(MaybeConst<Swarm> auto& s, auto& v) {
   v.key("peers", s.peers, "processes that train together", Whole{1, 100'000});
-  v.key("clusters", s.clusters, "copies of the model; their peers share it as a pipeline",
-        Or<Whole>{"auto", {1, 100'000}});
+  v.key("clusters", s.clusters,
+        "copies of the model, whose peers share it as a pipeline; or the number of peers in each, e.g. [2, 5]",
+        Or<ClusterSizes>{"auto"});
 }
 
 inline const Choice& codecs() {
@@ -120,6 +122,7 @@ void keys_of(MaybeConst<Sync> auto& s, auto& v) {
   v.key("merge", s.merge, "α: share of the local value that a delayed result leaves", kShare);
   v.key("average_moments", s.average_moments,
         "rounds of local-sgd, diloco and palsgd average the optimizer's state, too", Flag{});
+  v.key("group", s.group, "the most copies in one ring; more of them average along the axes of a grid", Whole{2, 1024});
   v.key("robust", s.robust, "defence against peers that send nonsense", Choice{{"off", "clip", "trimmed-mean"}});
 }
 
@@ -143,7 +146,8 @@ void keys_of(MaybeConst<Dashboard> auto& s, auto& v) {
   v.key("listen", s.listen, "address of the web page, e.g. 127.0.0.1:0 (port 0: any that is free), or off", kListen);
 }
 
-void keys_of(MaybeConst<Settings> auto& s, auto& v) {
+// What is trained, and how: the same for swarms that are real and those that are not.
+void keys_of_run(MaybeConst<Settings> auto& s, auto& v) {
   v.key("name", s.name, "the run's directory in runs/", kFileName);
   v.section("model", s.model, "Sizes of 0 come from the preset that kind names, or are the kind's default.");
   v.section("data", s.data, "");
@@ -151,9 +155,67 @@ void keys_of(MaybeConst<Settings> auto& s, auto& v) {
   v.section("swarm", s.swarm, "");
   v.section("pipeline", s.pipeline, "How one copy of the model runs on several peers.");
   v.section("sync", s.sync, "How the copies stay one model.");
+}
+
+void keys_of(MaybeConst<Settings> auto& s, auto& v) {
+  keys_of_run(s, v);
   v.section("network", s.network, "Shapes the links of a local swarm.");
   v.list("peer", s.peers, "One table for each local peer, in order; the others are as fast as they can be.");
   v.section("dashboard", s.dashboard, "");
+}
+
+// Of peers.toml.
+
+void keys_of(MaybeConst<DescribedPeer> auto& s, auto& v) {
+  v.key("name", s.name, "what plans call it", kAnyText);
+  v.key("count", s.count, "so many of them, alike", Whole{1, 100'000});
+  v.key("speed", s.speed, "how much faster than this computer", kPositive);
+  v.key("jitter", s.jitter, "random variation of its step time, as a share", kNotNegative);
+  v.key("step_time", s.step_time, "that a step takes it whatever it holds, e.g. \"50ms\"; 0s: by its speed",
+        Duration{});
+  v.key("micro_batch_time", s.micro_batch_time,
+        "that a micro-batch would take it with the whole model, e.g. \"20ms\"; 0s: by its speed", Duration{});
+  v.key("memory", s.memory, "that its part of the model may take, e.g. \"8GiB\"", Or<Size>{"unlimited"});
+  v.key("host", s.host, "the same name is the same computer", kAnyText);
+  v.key("network", s.network, "how it is connected",
+        Choice{{"lan", "home-broadband", "campus", "transatlantic", "datacenter"}});
+  v.key("uplink", s.uplink, "that it can send, e.g. \"20mbit\"", Or<Bandwidth>{"auto"});
+  v.key("downlink", s.downlink, "that it can receive", Or<Bandwidth>{"auto"});
+  v.key("within", s.within, "that peers of one computer send each other", Or<Bandwidth>{"auto"});
+  v.key("latency", s.latency, "to the middle of the network, e.g. \"10ms\"", Or<Duration>{"auto"});
+}
+
+void keys_of(MaybeConst<DescribedLink> auto& s, auto& v) {
+  v.key("from", s.from, "name of a peer", kAnyText);
+  v.key("to", s.to, "name of another", kAnyText);
+  v.key("bandwidth", s.bandwidth, "e.g. \"100mbit\"; \"0bit\": they cannot reach each other",
+        Or<Bandwidth>{"unlimited", {.with_zero = true}});
+  v.key("latency", s.latency, "one way, e.g. \"20ms\"", Duration{});
+}
+
+void keys_of(MaybeConst<Simulate> auto& s, auto& v) {
+  v.key("compute", s.compute, "takes its time only, or does the arithmetic, too", Choice{{"modelled", "real"}});
+  v.key("formation", s.formation,
+        "how peers make clusters: as plans do, by Ravnest's genetic algorithm, or in equal shares",
+        Choice{{"planned", "ravnest", "equal"}});
+  v.key("time", s.time, "after which the run ends, e.g. \"1h\"; 0s: when all steps are done", Duration{});
+  v.key("step_time", s.step_time, "of a step on a peer of speed 1, e.g. \"2s\"; 0s: as measured on this computer",
+        Duration{});
+  v.key("scale", s.scale, "how many values each one that is simulated stands for", Real{.low = 1, .high = 1e6});
+  v.key("heartbeat", s.heartbeat, "how often links say something at least",
+        Duration{.least = std::chrono::milliseconds(10)});
+}
+
+void keys_of(MaybeConst<Scenario> auto& s, auto& v) {
+  keys_of_run(s.settings, v);
+  v.section("simulate", s.simulate, "");
+  v.list("peer", s.swarm.peers, "One table for each peer, or for several that are alike.");
+  v.list("link", s.swarm.links, "Links that are better or worse than the networks of both ends.");
+}
+
+void keys_of(MaybeConst<DescribedSwarm> auto& s, auto& v) {
+  v.list("peer", s.peers, "One table for each peer, or for several that are alike.");
+  v.list("link", s.links, "Links that are better or worse than the networks of both ends.");
 }
 
 }  // namespace rookery::config::internal

@@ -156,12 +156,14 @@ Bytes Size::read(const Value& value) const {
 
 BitsPerSecond Bandwidth::read(const Value& value) const {
   const BitsPerSecond rate = with_unit(value, "a bandwidth such as \"100mbit\"", parse_bandwidth);
-  if (rate == 0) throw InputError("must be greater than 0");
+  if (rate == 0 && !with_zero) throw InputError("must be greater than 0");
   return rate;
 }
 
 std::chrono::nanoseconds Duration::read(const Value& value) const {
-  return with_unit(value, "a duration such as \"20ms\"", parse_duration);
+  const auto duration = with_unit(value, "a duration such as \"20ms\"", parse_duration);
+  if (duration < least) throw InputError("must be at least {}", format_duration(least));
+  return duration;
 }
 
 std::vector<LayerRange> Stages::read(const Value& value) const {
@@ -177,6 +179,20 @@ Json Stages::write(const std::vector<LayerRange>& stages) const {
   Json list = Json::array();
   for (const LayerRange& stage : stages) list.push_back({stage.begin, stage.end});
   return list;
+}
+
+Clusters ClusterSizes::read(const Value& value) const {
+  const Whole rule{1, 100'000};
+  const auto* list = std::get_if<Value::Array>(&value.content);
+  if (list == nullptr) return {.count = rule.read(value), .sizes = {}};
+  if (list->empty()) throw InputError("must have at least one cluster");
+  Clusters clusters{.count = static_cast<std::int64_t>(list->size()), .sizes = {}};
+  for (const Value& size : *list) clusters.sizes.push_back(rule.read(size));
+  return clusters;
+}
+
+Json ClusterSizes::write(const Clusters& clusters) const {
+  return clusters.sizes.empty() ? Json(clusters.count) : Json(clusters.sizes);
 }
 
 bool says(const Value& value, std::string_view word) {

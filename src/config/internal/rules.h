@@ -82,12 +82,16 @@ struct Size {
 };
 
 struct Bandwidth {
+  bool with_zero = false;
+
   BitsPerSecond read(const Value& value) const;
   Json write(BitsPerSecond rate) const { return write_bandwidth(rate); }
   std::string note() const { return ""; }
 };
 
 struct Duration {
+  std::chrono::nanoseconds least{0};
+
   std::chrono::nanoseconds read(const Value& value) const;
   Json write(std::chrono::nanoseconds duration) const { return write_duration(duration); }
   std::string note() const { return ""; }
@@ -97,6 +101,13 @@ struct Duration {
 struct Stages {
   std::vector<LayerRange> read(const Value& value) const;
   Json write(const std::vector<LayerRange>& stages) const;
+  std::string note() const { return ""; }
+};
+
+// How many clusters there are, or how many peers each of them has.
+struct ClusterSizes {
+  Clusters read(const Value& value) const;
+  Json write(const Clusters& clusters) const;
   std::string note() const { return ""; }
 };
 

@@ -6,7 +6,11 @@
 namespace rookery::net::internal {
 namespace {
 
-constexpr std::size_t kMaxUnsent = 256 * 1024;
+// What may wait to leave. Where small messages stand for large ones, it is those that count: nobody waits longer.
+std::size_t most_unsent(const LineOptions& o) {
+  constexpr double kUsual = 256 * 1024, kLeast = 2 * 1024;
+  return static_cast<std::size_t>(std::max(kLeast, kUsual / std::max(1.0, o.scale)));
+}
 
 // What may be on its way or wait for the reader: twice what fits the line, so that waiting never slows it down.
 std::size_t window(const LineOptions& o) {
@@ -25,8 +29,8 @@ std::size_t DelayLine::room() {
   while (departed_ < pieces_.size() && pieces_[departed_].departure <= clock_.now()) {
     unsent_ -= pieces_[departed_++].bytes.size();
   }
-  const std::size_t by_line = kMaxUnsent - std::min(kMaxUnsent, unsent_);
-  const std::size_t most = kMaxUnsent + window(line_->options());
+  const std::size_t unsent = most_unsent(line_->options()), by_line = unsent - std::min(unsent, unsent_);
+  const std::size_t most = unsent + window(line_->options());
   return std::min(by_line, most - std::min(most, queued_));
 }
 
@@ -35,9 +39,10 @@ std::size_t DelayLine::write(std::span<const ConstBytes> parts) {
   const std::size_t space = room();
   std::size_t written = 0;
   for (ConstBytes part : parts) {
+    const bool is_control = part.size() <= Line::kControlBytes;
     while (!part.empty() && written < space) {
       const std::size_t n = std::min({part.size(), space - written, line_->piece()});
-      const auto [departure, arrival] = line_->send(clock_.now(), n);
+      const auto [departure, arrival] = line_->send(clock_.now(), n, is_control);
       pieces_.push_back({departure, arrival, {part.begin(), part.begin() + static_cast<std::ptrdiff_t>(n)}});
       part = part.subspan(n);
       written += n;

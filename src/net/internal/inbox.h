@@ -1,10 +1,11 @@
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include <boost/container/deque.hpp>
 
 #include "net/channel.h"
 
@@ -78,7 +79,9 @@ class Inbox {
   void deliver(Incoming& incoming);
   void drop_finished();
 
-  std::deque<Incoming> window_;     // messages that are asked for or have come, from the first that is not finished
+  // Messages that are asked for or have come, from the first that is not finished. Unlike std::deque, it takes no
+  // memory before there is one, and most channels wait for the first.
+  boost::container::deque<Incoming> window_;
   std::uint64_t first_ = 0;         // number of the window's front
   std::uint64_t next_receive_ = 0;  // number of the next message to be asked for
   std::size_t budget_ = Channel::kBudget;

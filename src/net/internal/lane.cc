@@ -106,7 +106,7 @@ void Lane::end_frame() {
   grain_.clear();
   if (frame_.kind == wire::FrameKind::kData) {
     const auto channel = std::move(channel_);
-    link_.traffic_of(frame_).received += wire::kFrameHeaderBytes + frame_.length;
+    link_.received(frame_);
     // A piece that was taken back before it was read does not count. Its channel is being closed.
     if (!pipe_->were_taken_back()) channel->piece_ended(frame_);
   } else {
@@ -168,7 +168,7 @@ bool Lane::fill_batch() {
     owners_.resize(parts_.size(), channel.get());
     bytes += out.header.length;
     batched_ += out.header.length;
-    link_.traffic_of(out.header).sent += batched_ - begin;
+    link_.sent(out.header, batched_ - begin);
     pieces_.push_back({std::move(channel), out, begin, batched_});
   }
   return !parts_.empty();

@@ -48,6 +48,18 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   std::optional<std::pair<std::shared_ptr<ChannelCore>, Outbox::Piece>> next_piece(std::size_t limit);
   void heard(std::size_t bytes);
   void sent(std::size_t bytes) { statistics_.bytes_sent += bytes; }
+  void sent(const wire::FrameHeader& piece, std::uint64_t with_header) {
+    Traffic& own = traffic_of(piece);
+    own.sent += with_header;
+    own.payload_sent += piece.length;
+    statistics_.payload_sent += piece.length;
+  }
+  void received(const wire::FrameHeader& piece) {
+    Traffic& own = traffic_of(piece);
+    own.received += wire::kFrameHeaderBytes + piece.length;
+    own.payload_received += piece.length;
+    statistics_.payload_received += piece.length;
+  }
   Traffic& traffic_of(const wire::FrameHeader& piece) { return traffic_[piece.channel.purpose]; }
 
   // Ends the link without a word to the other end. Returns the failure it has ended with, which may be an earlier one.

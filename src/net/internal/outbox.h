@@ -1,8 +1,9 @@
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <vector>
+
+#include <boost/container/deque.hpp>
 
 #include "net/channel.h"
 
@@ -51,9 +52,10 @@ class Outbox {
   Outgoing* current();  // the message that is being cut into pieces, or the next one
   const Outgoing* current() const;
 
-  std::deque<Outgoing> queue_;  // messages that are not finished
-  std::uint64_t first_ = 0;     // number of the queue's front
-  std::uint64_t current_ = 0;   // number of the message that is next to be cut
+  // As Inbox has it.
+  boost::container::deque<Outgoing> queue_;  // messages that are not finished
+  std::uint64_t first_ = 0;                  // number of the queue's front
+  std::uint64_t current_ = 0;                // number of the message that is next to be cut
   std::uint64_t granted_ = Channel::kBudget;
   std::uint64_t used_ = 0;
   std::shared_ptr<const LinkError> failure_;

@@ -1,5 +1,7 @@
 #include "net/memory/memory_pipe.h"
 
+#include <algorithm>
+
 #include "net/internal/delay_line.h"
 
 namespace rookery::net {
@@ -22,7 +24,10 @@ class End final : public MemoryPipe {
     out_->close_writer();
     in_->close_reader();
   }
-  std::size_t piece() const override { return 64 * 1024; }
+  std::size_t piece() const override {
+    constexpr double kUsual = 64 * 1024, kLeast = 1024;
+    return static_cast<std::size_t>(std::max(kLeast, kUsual / std::max(1.0, out_->options().scale)));
+  }
   void set_cut(bool cut) override { out_->set_cut(cut); }
 
  private:

@@ -7,4 +7,7 @@ namespace rookery::observe {
 // The largest resident memory this process has had so far, as the kernel counts it (VmHWM).
 Bytes peak_memory();
 
+// The resident memory that it has now (VmRSS).
+Bytes resident_memory();
+
 }  // namespace rookery::observe

@@ -1,5 +1,6 @@
-#include "sync/topology.h"
+#include "plan/topology.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -8,7 +9,7 @@
 #include "base/error.h"
 #include "base/random.h"
 
-namespace rookery::sync {
+namespace rookery::plan {
 namespace {
 
 std::vector<Member> equal_members(std::size_t peers, std::size_t per_host = 1) {
@@ -208,4 +209,4 @@ TEST(TopologyTest, WhatANumberOfPeersCannotHaveIsRefused) {
 }
 
 }  // namespace
-}  // namespace rookery::sync
+}  // namespace rookery::plan

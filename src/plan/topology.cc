@@ -1,4 +1,4 @@
-#include "sync/topology.h"
+#include "plan/topology.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace rookery::sync {
+namespace rookery::plan {
 namespace {
 
 using Ranks = std::vector<std::size_t>;
@@ -38,7 +38,7 @@ class Builder {
     const double total = weight_of(group);
     std::vector<float> weights;
     for (const std::size_t rank : group) weights.push_back(static_cast<float>(members_[rank].weight / total));
-    for (const std::size_t rank : group) phase(index)[rank] = {.members = group, .weights = weights};
+    for (const std::size_t rank : group) phase(index)[rank] = {.members = group, .weights = weights, .averages = true};
   }
 
   // The first takes `share` from the second; the second as much from the first as conserves the mean.
@@ -184,7 +184,8 @@ Mix Topology::mix(std::size_t rank, std::uint64_t step, double consensus) const 
     const double own = mix.members[k] == rank ? 1 - consensus : 0;
     mix.weights[k] = static_cast<float>(consensus * mix.weights[k] + own);
   }
+  mix.averages = mix.averages && consensus == 1;
   return mix;
 }
 
-}  // namespace rookery::sync
+}  // namespace rookery::plan

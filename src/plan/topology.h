@@ -5,13 +5,14 @@
 #include <string_view>
 #include <vector>
 
-namespace rookery::sync {
+namespace rookery::plan {
 
 // What one peer does in one step of gossip: x = sum over the members of weights[k] * x[members[k]].
 struct Mix {
   std::vector<std::size_t> members;  // ranks, ascending, this peer's own among them
   std::vector<float> weights;        // of each; their sum is 1
   std::uint32_t group = 0;           // a number that the members have in common, and no other group of the topology
+  bool averages = false;             // all members end with the same: what each brings, by its own weight
 
   bool operator==(const Mix&) const = default;
 };
@@ -36,6 +37,10 @@ struct Member {
 //
 // Consensus: if all weights are equal, all peers have the mean after one period, exactly but for rounding; only `ring`
 // approaches it step by step. With unequal weights all of them do, except `complete`, but none ever moves the mean.
+//
+// A large group that averages does so on a ring: each of m members sends 2(m-1)/m of its values, not m-1 times all.
+constexpr std::size_t kSmallestRing = 4;
+
 class Topology {
  public:
   // Throws InputError if there is no such topology, or none for these members, and says which would do.
@@ -54,4 +59,4 @@ class Topology {
   std::vector<Phase> phases_;
 };
 
-}  // namespace rookery::sync
+}  // namespace rookery::plan

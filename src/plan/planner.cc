@@ -1,0 +1,232 @@
+#include "plan/planner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "base/error.h"
+
+namespace rookery::plan {
+namespace {
+
+// How much better than plain all-reduce something else has to be to be chosen.
+constexpr double kClearly = 1.05;
+
+// Numbers of clusters that are worth a try: all for a small swarm, else those with so many peers each.
+std::vector<std::size_t> cluster_counts(std::size_t peers, std::size_t layers) {
+  constexpr std::size_t kSmall = 12;
+  std::set<std::size_t, std::greater<>> counts;
+  for (std::size_t size = 1; size <= std::min(peers, layers); size += std::max<std::size_t>(1, size / 4)) {
+    counts.insert((peers + size - 1) / size);
+  }
+  for (std::size_t count = 1; peers <= kSmall && count <= peers; ++count) counts.insert(count);
+  return {counts.begin(), counts.end()};
+}
+
+class Planner {
+ public:
+  Planner(const Job& job, const Swarm& swarm, const Wishes& wishes) : job_(job), swarm_(swarm), wishes_(wishes) {}
+
+  std::vector<Option> decide() {
+    check(swarm_);
+    if (wishes_.sizes) {
+      add_with(*wishes_.sizes);
+    } else {
+      for (const ScheduleOptions& schedule : wishes_.schedules) {
+        for (const std::size_t clusters : cluster_counts(swarm_.peers.size(), job_.model.size()))
+          add(schedule, clusters);
+      }
+    }
+    if (options_.empty()) refuse();
+    std::ranges::stable_sort(options_, std::greater<>(),
+                             [](const Option& option) { return option.value() * bonus(option); });
+    keep_best_of_each();
+    return std::move(options_);
+  }
+
+ private:
+  static double bonus(const Option& option) {
+    const bool plain =
+        option.candidate.method.method == Method::kAllReduce && is_synchronous(option.candidate.schedule.schedule);
+    return plain ? kClearly : 1;
+  }
+
+  Keeping keeping(const MethodOptions& method, std::size_t clusters, Schedule schedule) const {
+    return wishes_.keeping ? wishes_.keeping(method, clusters, schedule) : job_.keeping;
+  }
+
+  std::vector<MethodOptions> methods(std::size_t clusters) const {
+    if (clusters > 1) return wishes_.methods;
+    return {wishes_.methods.front()};  // nobody to agree with
+  }
+
+  // As the user says: peers in their order.
+  void add_with(const std::vector<std::size_t>& sizes) {
+    const bool pipelines = std::ranges::any_of(sizes, [](std::size_t size) { return size > 1; });
+    Formation formation;
+    std::size_t next = 0;
+    for (const std::size_t size : sizes) {
+      formation.emplace_back(size);
+      std::iota(formation.back().begin(), formation.back().end(), next);
+      next += size;
+    }
+    std::exception_ptr failure;
+    for (const ScheduleOptions& schedule : wishes_.schedules) {
+      for (const MethodOptions& method : methods(sizes.size())) {
+        try {
+          add(formation, pipelines ? schedule : wishes_.schedules.front(), method);
+        } catch (const InputError&) {
+          failure = std::current_exception();
+        }
+      }
+      if (!pipelines) break;
+    }
+    if (options_.empty() && failure) std::rethrow_exception(failure);
+  }
+
+  void add(const ScheduleOptions& schedule, std::size_t clusters) {
+    if (clusters == swarm_.peers.size() && schedule.schedule != wishes_.schedules.front().schedule) return;
+    std::optional<Formation> formation;
+    std::size_t kept = 0;
+    for (const MethodOptions& method : methods(clusters)) {
+      const Keeping own = keeping(method, clusters, schedule.schedule);
+      if (!formation || own.method_values != kept) {
+        formation = form({.job = job_, .swarm = swarm_, .schedule = schedule, .keeping = own}, clusters);
+        kept = own.method_values;
+      }
+      if (formation->empty()) continue;
+      try {
+        add(*formation, schedule, method);
+      } catch (const InputError&) {
+        // Does not fit after all.
+      }
+    }
+  }
+
+  void add(const Formation& formation, const ScheduleOptions& schedule, const MethodOptions& method) {
+    Candidate candidate{.schedule = schedule, .method = method};
+    const Keeping own = keeping(method, formation.size(), schedule.schedule);
+    const std::vector<Partition>& partitions = partitions_of(formation, schedule, own);
+    std::vector<Cut> cuts;
+    for (const Partition& partition : partitions) cuts.push_back(partition.cut);
+    for (const std::size_t c : order_of(formation, cuts)) {
+      candidate.clusters.push_back(formation[c]);
+      candidate.partitions.push_back(partitions[c]);
+    }
+    Job job = job_;
+    job.keeping = own;
+    Option option{.candidate = std::move(candidate), .prediction = {}};
+    option.prediction = predict(job, swarm_, option.candidate);
+    option.worth = plan::worth(option.candidate);
+    options_.push_back(std::move(option));
+  }
+
+  // The same for all methods that keep as much.
+  const std::vector<Partition>& partitions_of(const Formation& formation, const ScheduleOptions& schedule,
+                                              const Keeping& own) {
+    const auto of = std::tuple(formation, schedule.schedule, own);
+    if (partitioned_ == of) return partitions_;
+    partitioned_.reset();
+    partitions_.clear();
+    for (const auto& peers : formation) {
+      const std::vector<Worker> workers = workers_of(swarm_, peers, schedule.micro_batches);
+      partitions_.push_back(wishes_.cut && wishes_.cut->size() == peers.size()
+                                ? partition(job_.model, workers, schedule, own, *wishes_.cut)
+                                : partition(job_.model, workers, schedule, own));
+    }
+    partitioned_ = of;
+    return partitions_;
+  }
+
+  // The same for all methods that have the same cuts, which takes long for many clusters.
+  const std::vector<std::size_t>& order_of(const Formation& formation, const std::vector<Cut>& cuts) {
+    if (ordered_ == std::pair(formation, cuts)) return order_;
+    ordered_ = {formation, cuts};
+    order_.resize(formation.size());
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+    if (!wishes_.sizes) order_ = ring_order(swarm_, formation, cuts, job_.model.size());
+    return order_;
+  }
+
+  // One of each schedule and method; they are in order.
+  void keep_best_of_each() {
+    std::vector<Option> best;
+    for (Option& option : options_) {
+      const auto same = [&](const Option& other) {
+        return other.candidate.method == option.candidate.method &&
+               other.candidate.schedule.schedule == option.candidate.schedule.schedule;
+      };
+      if (std::ranges::none_of(best, same)) best.push_back(std::move(option));
+    }
+    options_ = std::move(best);
+  }
+
+  // All peers in one pipeline, or as many as there are layers: that says what is missing.
+  [[noreturn]] void refuse() const {
+    std::vector<std::size_t> all(swarm_.peers.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    const auto memory = [&](std::size_t peer) {
+      return swarm_.peers[peer].memory.value_or(std::numeric_limits<Bytes>::max());
+    };
+    std::ranges::stable_sort(all, std::greater<>(), memory);
+    all.resize(std::min(all.size(), job_.model.size()));
+    const ScheduleOptions& schedule = wishes_.schedules.front();
+    partition(job_.model, workers_of(swarm_, all, schedule.micro_batches), schedule,
+              keeping(wishes_.methods.front(), 1, schedule.schedule));
+    throw InputError(
+        "these {} peers cannot make clusters in which the model fits; say in swarm.clusters how they should",
+        swarm_.peers.size());
+  }
+
+  const Job& job_;
+  const Swarm& swarm_;
+  const Wishes& wishes_;
+  std::vector<Option> options_;
+  std::optional<std::tuple<Formation, Schedule, Keeping>> partitioned_;  // what was cut last,
+  std::vector<Partition> partitions_;                                    // and how
+  std::pair<Formation, std::vector<Cut>> ordered_;                       // what was put in order last,
+  std::vector<std::size_t> order_;                                       // and the order
+};
+
+}  // namespace
+
+double worth(const Candidate& candidate) {
+  constexpr double kMix = 0.02, kInterval = 0.02, kStale = 0.12;
+  double cost = 1;
+  const MethodOptions& method = candidate.method;
+  if (candidate.clusters.size() > 1) {
+    if (method.method == Method::kGossip) cost += kMix;
+    if (is_local(method.method)) cost += kInterval * std::log2(static_cast<double>(method.interval));
+  }
+  std::uint64_t staleness = 0;
+  for (const Partition& partition : candidate.partitions) {
+    for (std::size_t s = 0; s < partition.cut.size(); ++s) {
+      ScheduleOptions own = candidate.schedule;
+      own.in_flight = partition.in_flight[s];
+      staleness = std::max(staleness, staleness_bound(own, {s, partition.cut.size()}));
+    }
+  }
+  const auto updates = static_cast<double>(candidate.schedule.updates());
+  return 1 / (cost + kStale * static_cast<double>(staleness) / updates);
+}
+
+std::vector<Option> decide(const Job& job, const Swarm& swarm, const Wishes& wishes) {
+  return Planner(job, swarm, wishes).decide();
+}
+
+std::string why_not(const Option& option, const Option& best) {
+  const double slower = best.value() / option.value() - 1;
+  const double waits = option.prediction.exposed_share;
+  if (option.value() > best.value()) {
+    return fmt::format("not better by more than {:.0f}%", 100 * (kClearly - 1));
+  }
+  if (option.worth < best.worth && option.prediction.samples_per_second >= best.prediction.samples_per_second) {
+    return fmt::format("a sample is worth {:.2f}", option.worth);
+  }
+  return fmt::format("{:.0f}% slower: peers wait for {:.0f}% of the time", 100 * slower, 100 * waits);
+}
+
+}  // namespace rookery::plan

@@ -1,0 +1,162 @@
+#include "plan/planner.h"
+
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/random.h"
+
+namespace rookery::plan {
+namespace {
+
+using testing::HasSubstr;
+
+ModelProfile layers(std::size_t count) {
+  return ModelProfile(count, {.parameters = 1'000'000,
+                              .forward = 0.1,
+                              .backward = 0.2,
+                              .activations = 1'000'000,
+                              .border = 100'000,
+                              .gradients = 100'000});
+}
+
+Swarm random_swarm(Random& random, std::size_t peers) {
+  Swarm swarm;
+  for (std::size_t i = 0; i < peers; ++i) {
+    Peer& peer = swarm.peers.emplace_back();
+    peer.name = fmt::format("p{}", i);
+    peer.speed = 0.25 + 2 * random.uniform();
+    peer.uplink = peer.downlink = 1e6 * (1 + 99 * random.uniform());
+    peer.latency = 0.01 * random.uniform();
+  }
+  return swarm;
+}
+
+Wishes all_of(std::uint64_t micro_batches) {
+  Wishes wishes;
+  wishes.schedules.clear();
+  for (const Schedule schedule : {Schedule::k1f1b, Schedule::kAsync}) {
+    wishes.schedules.push_back({.schedule = schedule, .micro_batches = micro_batches});
+  }
+  wishes.methods = {{.method = Method::kAllReduce},
+                    {.method = Method::kGossip},
+                    {.method = Method::kDiloco, .interval = 32},
+                    {.method = Method::kPalsgd, .interval = 32, .pull_probability = 0.1}};
+  return wishes;
+}
+
+void expect_sound(const Option& option, const Job& job, const Swarm& swarm) {
+  std::set<std::size_t> seen;
+  for (std::size_t c = 0; c < option.candidate.clusters.size(); ++c) {
+    const auto& peers = option.candidate.clusters[c];
+    ASSERT_EQ(peers.size(), option.candidate.partitions[c].cut.size());
+    for (std::size_t s = 0; s < peers.size(); ++s) {
+      EXPECT_TRUE(seen.insert(peers[s]).second);
+      const auto& memory = swarm.peers[peers[s]].memory;
+      if (memory) {
+        EXPECT_LE(option.candidate.partitions[c].memory[s].total(), *memory);
+      }
+    }
+    EXPECT_EQ(option.candidate.partitions[c].cut.back().end, job.model.size());
+  }
+  EXPECT_EQ(seen.size(), swarm.peers.size());
+}
+
+TEST(PlannerTest, EveryOptionUsesEveryPeerOnceWithinItsMemory) {
+  Random random({3});
+  for (int trial = 0; trial < 12; ++trial) {
+    const Job job{.model = layers(4 + random.below(8)), .samples = 8};
+    Swarm swarm = random_swarm(random, 1 + random.below(9));
+    for (Peer& peer : swarm.peers) {
+      if (random.below(2) == 0) peer.memory = static_cast<Bytes>(60'000'000 + random.below(200'000'000));
+    }
+    try {
+      for (const Option& option : decide(job, swarm, all_of(4))) expect_sound(option, job, swarm);
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("fit"));
+    }
+  }
+}
+
+TEST(PlannerTest, FastLinksMeanAllReduceAndSlowOnesALocalMethod) {
+  const Job job{.model = layers(8), .samples = 8};
+  const auto chosen = [&](double bandwidth) {
+    Swarm swarm;
+    swarm.peers.resize(4);
+    for (Peer& peer : swarm.peers) peer.uplink = peer.downlink = bandwidth;
+    Wishes wishes = all_of(1);
+    wishes.sizes = std::vector<std::size_t>(4, 1);
+    return decide(job, swarm, wishes).front().candidate.method.method;
+  };
+  EXPECT_EQ(chosen(1e10), Method::kAllReduce);
+  EXPECT_TRUE(is_local(chosen(1e5)));
+}
+
+TEST(PlannerTest, WhatNobodyCanHoldAloneIsShared) {
+  const Job job{.model = layers(8), .samples = 8};
+  Swarm swarm;
+  swarm.peers.resize(6);
+  const Bytes whole =
+      stage_memory(job.model, {0, 8}, {.schedule = Schedule::k1f1b, .micro_batches = 4}, {}, {}).total();
+  for (Peer& peer : swarm.peers) peer.memory = whole * 6 / 10;
+  const Option best = decide(job, swarm, all_of(4)).front();
+  expect_sound(best, job, swarm);
+  EXPECT_LE(best.candidate.clusters.size(), 3u);
+  for (Peer& peer : swarm.peers) peer.memory = whole / 100;
+  try {
+    decide(job, swarm, all_of(4));
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the model does not fit"));
+  }
+}
+
+TEST(PlannerTest, SlowPeersDoNotHoldUpFastOnes) {
+  const Job job{.model = layers(12), .samples = 8};
+  Swarm swarm;
+  swarm.peers.resize(6);
+  for (std::size_t i = 0; i < 6; ++i) {
+    swarm.peers[i].speed = i < 3 ? 1 : 0.1;
+    swarm.peers[i].uplink = swarm.peers[i].downlink = 1e9;
+  }
+  const std::vector<Option> options = decide(job, swarm, all_of(8));
+  Wishes alone = all_of(8);
+  alone.sizes = std::vector<std::size_t>(6, 1);
+  EXPECT_GT(options.front().value(), 2 * decide(job, swarm, alone).front().value());
+}
+
+TEST(PlannerTest, RingsAvoidTheSlowestLink) {
+  Swarm swarm;
+  swarm.peers.resize(6);
+  Formation clusters;
+  std::vector<Cut> cuts;
+  for (std::size_t i = 0; i < 6; ++i) {
+    clusters.push_back({i});
+    cuts.push_back({{0, 3}});
+    for (std::size_t j = 0; j < 6; ++j) {
+      const bool near = (i / 3 == j / 3) || (i % 3 == j % 3);
+      if (i != j) swarm.links[{i, j}] = {.bandwidth = near ? 1e8 : 1e5};
+    }
+  }
+  const std::vector<std::size_t> order = ring_order(swarm, clusters, cuts, 3);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    EXPECT_EQ(swarm.link(order[i], order[(i + 1) % 6]).bandwidth, 1e8);
+  }
+}
+
+TEST(PlannerTest, TheSamePeersGiveTheSamePlan) {
+  Random random({7});
+  const Job job{.model = layers(9), .samples = 8};
+  const Swarm swarm = random_swarm(random, 10);
+  const auto one = decide(job, swarm, all_of(4)), other = decide(job, swarm, all_of(4));
+  ASSERT_EQ(one.size(), other.size());
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    EXPECT_EQ(one[i].candidate.clusters, other[i].candidate.clusters);
+    EXPECT_EQ(one[i].prediction.step_seconds, other[i].prediction.step_seconds);
+  }
+}
+
+}  // namespace
+}  // namespace rookery::plan

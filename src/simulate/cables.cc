@@ -1,0 +1,76 @@
+#include "simulate/cables.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "net/memory/memory_pipe.h"
+#include "train/wiring.h"
+
+namespace rookery::simulate {
+namespace {
+
+constexpr int kSilence = 10;  // heartbeats without a word
+
+// Of lines where small messages stand for large ones: how long a piece keeps the line, which is at least of such a
+// size.
+constexpr Duration kScaledTurn = std::chrono::milliseconds(50);
+constexpr double kScaledPiece = 1024;
+
+BitsPerSecond bits(double bytes_per_second) { return std::isfinite(bytes_per_second) ? 8 * bytes_per_second : 0; }
+
+}  // namespace
+
+Cables::Cables(Clock& clock, const plan::Swarm& swarm, CablesOptions options)
+    : clock_(clock), swarm_(swarm), options_(options), ends_(swarm.peers.size()) {
+  std::map<std::string, std::shared_ptr<net::Card>> by_host;
+  for (const plan::Peer& peer : swarm.peers) {
+    auto card = std::make_shared<net::Card>(net::Card{.bandwidth = bits(peer.uplink)});
+    cards_.push_back(peer.host.empty() ? card : by_host.emplace(peer.host, card).first->second);
+  }
+}
+
+std::shared_ptr<net::Line> Cables::line(std::size_t from, std::size_t to) {
+  const plan::Link link = swarm_.link(from, to);
+  net::LineOptions options{.bandwidth = bits(link.bandwidth),
+                           .latency = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(link.latency)),
+                           .scale = options_.scale};
+  if (options_.scale > 1) {
+    const std::chrono::duration<double> piece(kScaledPiece * options_.scale / link.bandwidth);
+    options.turn = std::max(kScaledTurn, std::chrono::duration_cast<Duration>(piece));
+  }
+  return std::make_shared<net::Line>(options, options_.seed + from * swarm_.peers.size() + to,
+                                     swarm_.are_together(from, to) ? nullptr : cards_[from]);
+}
+
+net::Link* Cables::link(std::size_t from, std::size_t to) {
+  auto& end = ends_[from][to];
+  if (end) return end.get();
+  auto [one, other] = net::make_memory_pipes(clock_, line(from, to), line(to, from));
+  const auto make = [&](std::unique_ptr<net::Pipe> pipe, std::size_t peer) {
+    std::vector<std::unique_ptr<net::Pipe>> pipes;
+    pipes.push_back(std::move(pipe));
+    return net::make_link(
+        clock_, std::move(pipes),
+        {.peer = swarm_.peers[peer].name, .heartbeat = options_.heartbeat, .silence = kSilence * options_.heartbeat});
+  };
+  ends_[to][from] = make(std::move(other), from);
+  end = make(std::move(one), to);
+  return end.get();
+}
+
+net::Traffic Cables::traffic(std::size_t peer) const {
+  net::Traffic all;
+  const auto scaled = [&](std::uint64_t bytes) {
+    return static_cast<std::uint64_t>(static_cast<double>(bytes) * options_.scale);
+  };
+  for (const auto& [other, link] : ends_[peer]) {
+    const net::Traffic own = train::training_traffic(*link);
+    all.sent += scaled(own.payload_sent) + (own.sent - own.payload_sent);  // headers and pings count as they are
+    all.received += scaled(own.payload_received) + (own.received - own.payload_received);
+    all.payload_sent += scaled(own.payload_sent);
+    all.payload_received += scaled(own.payload_received);
+  }
+  return all;
+}
+
+}  // namespace rookery::simulate

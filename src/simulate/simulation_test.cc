@@ -1,0 +1,217 @@
+#include "simulate/simulation.h"
+
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace rookery::simulate {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+constexpr const char* kSmall = R"(
+  [model]
+  layers = 4
+  width = 32
+  heads = 2
+  context = 32
+  [train]
+  steps = 20
+  batch = 8
+  micro_batches = 4
+  threads = 1
+  eval_batches = 2
+  [simulate]
+  step_time = "100ms"
+)";
+
+class SimulationTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        std::filesystem::path(::testing::TempDir()) / ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  static config::Scenario scenario(const std::string& peers, const std::vector<std::string>& changes) {
+    return config::parse_scenario(kSmall + peers, "scenario.toml", changes);
+  }
+
+  // The same profile for all: layers are measured once.
+  Outcome simulate(const std::string& peers, const std::vector<std::string>& changes, const std::string& name = "run") {
+    const std::atomic<bool> stop = false;
+    Simulation simulation(scenario(peers, changes), train::RunDirectory(folder_ / name),
+                          std::filesystem::path(::testing::TempDir()) / "profiles");
+    predicted = simulation.plan().prediction;
+    return simulation.run(stop);
+  }
+
+  std::string text_of(const std::string& file) const {
+    std::ifstream stream(folder_ / file);
+    std::stringstream text;
+    text << stream.rdbuf();
+    return text.str();
+  }
+
+  std::vector<json> lines(const std::string& run = "run") const {
+    std::istringstream text(text_of(run + "/metrics.jsonl"));
+    std::vector<json> all;
+    for (std::string line; std::getline(text, line);) all.push_back(json::parse(line));
+    return all;
+  }
+
+  std::filesystem::path folder_;
+  plan::Prediction predicted;
+};
+
+constexpr const char* kFour = "[[peer]]\nname = 'p'\ncount = 4\nuplink = '10mbit'\nlatency = '5ms'\n";
+
+TEST_F(SimulationTest, AStepTakesAsLongAsWasPredictedAndSendsAsMuch) {
+  const std::vector<std::vector<std::string>> methods = {{"sync.method=allreduce"},
+                                                         {"sync.method=gossip"},
+                                                         {"sync.method=local-sgd", "sync.interval=5"},
+                                                         {"sync.method=none"},
+                                                         {"sync.method=gossip", "sync.mode=atc"}};
+  for (std::vector<std::string> settings : methods) {
+    const std::string method = settings[0];
+    settings.emplace_back("swarm.clusters=4");
+    const Outcome outcome = simulate(kFour, settings);
+    EXPECT_EQ(outcome.summary.steps, 20);
+    EXPECT_EQ(outcome.summary.samples, 20 * 8 * 4);
+    EXPECT_NEAR(*outcome.summary.measured_step_seconds, predicted.step_seconds, 0.1 * predicted.step_seconds) << method;
+    // Headers and heartbeats come on top.
+    const auto sent = static_cast<double>(*outcome.summary.bytes_sent) / 20;
+    EXPECT_GE(sent, 0.95 * predicted.all_bytes_sent()) << method;
+    EXPECT_LE(sent, 1.05 * predicted.all_bytes_sent() + 20'000) << method;
+  }
+}
+
+TEST_F(SimulationTest, PipelinesTakeAsLongAsWasPredicted) {
+  for (const char* schedule : {"async", "1f1b", "gpipe"}) {
+    for (const char* clusters : {"swarm.clusters=1", "swarm.clusters=[1, 3]", "swarm.clusters=2"}) {
+      const Outcome outcome = simulate(kFour, {clusters, std::string("pipeline.schedule=") + schedule,
+                                               "sync.method=diloco", "sync.interval=10", "sync.warmup_steps=0"});
+      EXPECT_EQ(outcome.summary.steps, 20);
+      EXPECT_NEAR(*outcome.summary.measured_step_seconds, predicted.step_seconds, 0.15 * predicted.step_seconds)
+          << schedule << ", " << clusters;
+    }
+  }
+}
+
+// The last stage of the fast cluster has done its part long before the others, and waits for them, while the values of
+// tied parameters are still on their way to it.
+TEST_F(SimulationTest, TiedParametersMayComeLate) {
+  const Outcome outcome = simulate(
+      "[[peer]]\nname = 'a'\ncount = 3\nspeed = 8\nuplink = '4mbit'\n"
+      "[[peer]]\nname = 'b'\ncount = 3\nspeed = 0.5\nuplink = '4mbit'\n",
+      {"swarm.clusters=2", "pipeline.schedule=async", "sync.method=diloco", "sync.interval=20", "sync.warmup_steps=0",
+       "train.steps=20"});
+  EXPECT_EQ(outcome.summary.steps, 20);
+}
+
+TEST_F(SimulationTest, TheSameSeedGivesTheSameRunToTheByte) {
+  const std::vector<std::string> settings = {"swarm.clusters=2", "pipeline.schedule=async", "sync.method=palsgd",
+                                             "sync.interval=5",  "sync.warmup_steps=5",     "peer.0.jitter=0.3"};
+  const Outcome one = simulate(kFour, settings, "one"), two = simulate(kFour, settings, "two");
+  EXPECT_EQ(one.trace, two.trace);
+  EXPECT_EQ(one.events, two.events);
+  EXPECT_EQ(text_of("one/metrics.jsonl"), text_of("two/metrics.jsonl"));
+  EXPECT_EQ(text_of("one/events.jsonl"), text_of("two/events.jsonl"));
+  EXPECT_EQ(text_of("one/summary.json"), text_of("two/summary.json"));
+  EXPECT_EQ(lines("one").size(), 20u);
+  std::vector<std::string> other = settings;
+  other.emplace_back("train.seed=2");
+  EXPECT_NE(simulate(kFour, other, "three").trace, one.trace);
+}
+
+// What links and computers are like changes when things happen, and not what comes out of a synchronous run.
+TEST_F(SimulationTest, RealArithmeticLearnsTheSameWhateverTheLinks) {
+  const std::vector<std::string> settings = {"simulate.compute=real",  "swarm.clusters=2",    "sync.method=allreduce",
+                                             "pipeline.schedule=1f1b", "train.eval_every=10", "train.lr=0.003"};
+  std::vector<std::string> fast = settings;
+  fast.insert(fast.end(), {"peer.0.uplink=10gbit", "peer.0.downlink=10gbit", "peer.0.latency=1us"});
+  const Outcome slow = simulate(kFour, settings, "slow"), quick = simulate(kFour, fast, "quick");
+  EXPECT_LT(slow.summary.final_loss, 0.9 * lines("slow").front().at("loss").get<double>());
+  ASSERT_TRUE(slow.summary.eval_loss);
+  EXPECT_EQ(slow.summary.eval_loss, quick.summary.eval_loss);
+  EXPECT_EQ(slow.summary.final_loss, quick.summary.final_loss);
+  EXPECT_GT(slow.virtual_seconds, 1.2 * quick.virtual_seconds);
+}
+
+// One copy whose training diverges ends the simulation for all, and says why.
+TEST_F(SimulationTest, APeerThatCannotGoOnEndsIt) {
+  for (const char* clusters : {"swarm.clusters=4", "swarm.clusters=2"}) {
+    try {
+      simulate(kFour, {"simulate.compute=real", clusters, "sync.method=local-sgd", "sync.interval=50",
+                       "train.optimizer=sgd", "train.clip=0", "train.lr=1e30", "pipeline.schedule=async"});
+      ADD_FAILURE() << "went on";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("no longer a number"));
+    }
+  }
+}
+
+TEST_F(SimulationTest, WhenTheTimeIsOverAllEndAfterTheSameStep) {
+  const Outcome outcome = simulate(kFour, {"swarm.clusters=2", "pipeline.schedule=async", "sync.method=diloco",
+                                           "sync.interval=10", "simulate.time=2500ms", "peer.0.jitter=0.5"});
+  EXPECT_GT(outcome.summary.steps, 3);
+  EXPECT_LT(outcome.summary.steps, 20);
+  EXPECT_EQ(outcome.summary.samples, outcome.summary.steps * 8 * 2);
+}
+
+// Small messages that stand for large ones take as long.
+TEST_F(SimulationTest, ScaledTensorsTakeAsLongAsRealOnes) {
+  const std::vector<std::string> settings = {"swarm.clusters=2", "pipeline.schedule=1f1b", "sync.method=allreduce",
+                                             "model.width=256", "model.heads=4"};
+  std::vector<std::string> scaled = settings;
+  scaled.emplace_back("simulate.scale=10");
+  const Outcome whole = simulate(kFour, settings, "whole"), small = simulate(kFour, scaled, "small");
+  EXPECT_NEAR(whole.virtual_seconds, small.virtual_seconds, 0.1 * whole.virtual_seconds);
+  EXPECT_LT(small.events, whole.events);
+}
+
+TEST_F(SimulationTest, ManyClustersAverageInAGrid) {
+  const Outcome outcome = simulate("[[peer]]\ncount = 40\nnetwork = 'home-broadband'\n",
+                                   {"swarm.clusters=20", "pipeline.schedule=async", "sync.method=diloco",
+                                    "sync.interval=5", "sync.warmup_steps=0", "sync.group=4", "simulate.scale=10"});
+  EXPECT_EQ(outcome.summary.steps, 20);
+  EXPECT_EQ(outcome.summary.rounds, 4);
+}
+
+TEST_F(SimulationTest, WhatCannotBeIsSaidInASentence) {
+  const auto refusal = [&](const std::string& peers, const std::vector<std::string>& changes) {
+    try {
+      simulate(peers, changes);
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(refusal("", {}), HasSubstr("there is no peer"));
+  EXPECT_THAT(refusal("[[peer]]\ncount = 2\nmemory = '1kB'\n", {}), HasSubstr("does not fit"));
+  EXPECT_THAT(refusal("[[peer]]\nname = 'a'\n[[peer]]\nname = 'b'\n[[link]]\nfrom = 'a'\nto = 'b'\n"
+                      "bandwidth = '0bit'\n",
+                      {}),
+              HasSubstr("from a to b"));
+  EXPECT_THAT(refusal(kFour, {"simulate.scale=0.5"}), HasSubstr("simulate.scale"));
+  EXPECT_THAT(refusal(kFour, {"simulate.compute=imagined"}), HasSubstr("simulate.compute"));
+  EXPECT_THAT(refusal(kFour, {"peer.0.speed=-1"}), HasSubstr("speed"));
+  EXPECT_THAT(refusal(kFour, {"network.bandwidth=1mbit"}), HasSubstr("network"));
+  EXPECT_THAT(refusal(kFour, {"simulate.heartbeat=0s"}), HasSubstr("simulate.heartbeat"));
+  EXPECT_THAT(refusal(kFour, {"simulate.compute=real", "simulate.scale=10"}), HasSubstr("simulate.scale"));
+  EXPECT_THAT(refusal(kFour, {"sync.method=diloco", "sync.interval=4", "sync.delay=4"}), HasSubstr("sync.delay"));
+  EXPECT_THAT(refusal(kFour, {"peer.7.speed=1"}), HasSubstr("number 7"));
+  EXPECT_THAT(refusal("[[peer]]\nname = 'a'\n[[peer]]\nname = 'a'\n", {}), HasSubstr("two peers"));
+  EXPECT_THAT(refusal("[[peer]]\nname = '../a'\n", {}), HasSubstr("no name for a peer"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+}
+
+}  // namespace
+}  // namespace rookery::simulate

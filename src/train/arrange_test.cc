@@ -1,0 +1,138 @@
+#include "train/arrange.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "train/wiring.h"
+
+namespace rookery::train {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Blueprint blueprint_of(std::vector<std::string> changes) {
+  changes.insert(changes.begin(), {"model.layers=6", "model.width=32", "model.heads=2", "model.context=16",
+                                   "train.batch=4", "train.micro_batches=2"});
+  return make_blueprint(config::load({}, changes));
+}
+
+swarm::Means with_speed(double speed) {
+  swarm::Means means;
+  means.ready.speed = speed;
+  return means;
+}
+
+wire::Plan arranged(const std::vector<std::string>& changes, const std::vector<swarm::Means>& means) {
+  const Blueprint blueprint = blueprint_of(changes);
+  wire::Plan plan;
+  plan.peers.resize(means.size());
+  arrange(blueprint, swarm_of(means, false), plan);
+  return plan;
+}
+
+// Of the clusters.
+std::vector<std::size_t> sizes_of(const wire::Plan& plan) {
+  std::vector<std::size_t> sizes;
+  for (const auto& ranks : Clusters(plan, 8).ranks) sizes.push_back(ranks.size());
+  return sizes;
+}
+
+std::string refusal(const std::vector<std::string>& changes) {
+  try {
+    check_arrangement(config::load({}, changes), 8);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ArrangeTest, WithoutLimitsEveryPeerHasACopy) {
+  const wire::Plan plan = arranged({"swarm.peers=3"}, std::vector<swarm::Means>(3));
+  EXPECT_THAT(sizes_of(plan), ElementsAre(1, 1, 1));
+}
+
+TEST(ArrangeTest, ClustersAreAsLargeAsTheSettingsSay) {
+  const std::vector<swarm::Means> means(5);
+  EXPECT_THAT(sizes_of(arranged({"swarm.peers=5", "swarm.clusters=2"}, means)), ElementsAre(2, 3));
+  EXPECT_THAT(sizes_of(arranged({"swarm.peers=5", "swarm.clusters=[4, 1]"}, means)), ElementsAre(4, 1));
+  EXPECT_THAT(sizes_of(arranged({"swarm.peers=5", "swarm.clusters=1"}, means)), ElementsAre(5));
+}
+
+TEST(ArrangeTest, CutsByHandAreTakenAsTheyAre) {
+  const wire::Plan plan = arranged({"swarm.peers=4", "pipeline.stages=[[0, 1], [1, 8]]"}, std::vector<swarm::Means>(4));
+  EXPECT_THAT(sizes_of(plan), ElementsAre(2, 2));
+  for (const wire::PlannedPeer& peer : plan.peers) EXPECT_EQ(peer.end, peer.stage == 0 ? 1u : 8u);
+  EXPECT_GT(plan.border_bytes, 0u);
+}
+
+TEST(ArrangeTest, AFasterPeerGetsMoreLayers) {
+  const std::vector<swarm::Means> means = {with_speed(0.2), with_speed(1)};
+  const wire::Plan plan = arranged({"swarm.peers=2", "swarm.clusters=1"}, means);
+  EXPECT_LT(plan.peers[0].end, 4u);
+}
+
+// What was measured can be written down, and planned with again.
+TEST(ArrangeTest, PeersAndLinksCanBePutInWords) {
+  plan::Swarm swarm;
+  swarm.peers.resize(3);
+  const auto layers = std::make_shared<std::vector<plan::LayerTimes>>(8, plan::LayerTimes{0.25, 0.5});
+  for (std::size_t i = 0; i < 3; ++i) swarm.peers[i].name = fmt::format("p{}", i), swarm.peers[i].layers = layers;
+  swarm.peers[0].pace = 0.5;
+  swarm.peers[1].memory = 3 << 20;
+  swarm.peers[1].uplink = 1e6;
+  swarm.peers[2].step_time = 0.125;
+  swarm.peers[2].pace = 0.25;
+  swarm.links[{0, 1}] = {.bandwidth = 1e6, .latency = 0.25};
+  swarm.links[{1, 0}] = {.bandwidth = 2e6, .latency = 0.5};
+  swarm.links[{2, 1}] = {.bandwidth = 5e6};
+
+  const std::string text = config::to_toml(description_of(swarm));
+  const Profile here{.layers = plan::ModelProfile(8, {.forward = 0.5, .backward = 1}), .update = 1e-6};
+  const plan::Swarm again = described_swarm(config::parse_peers(text, "peers.toml"), here);
+  ASSERT_EQ(again.peers.size(), 3u) << text;
+  EXPECT_EQ(again.peers[0].speed, 1);  // half of what it could do, but this computer is half as fast
+  EXPECT_EQ(again.peers[1].speed, 2);
+  EXPECT_EQ(again.peers[1].update, 0.5e-6);
+  EXPECT_FALSE(again.peers[1].step_time);
+  EXPECT_EQ(again.peers[2].step_time, 0.125 / 0.25);
+  EXPECT_EQ(again.peers[1].memory, 3 << 20);
+  EXPECT_EQ(again.peers[1].uplink, 1e6);
+  EXPECT_EQ(again.links.at({0, 1}), (plan::Link{.bandwidth = 1e6, .latency = 0.5}));
+  EXPECT_EQ(again.links.at({1, 2}), (plan::Link{.bandwidth = 5e6}));
+  EXPECT_FALSE(again.links.contains({0, 2}));
+}
+
+// As few stages as fit, and each within what its peer may use.
+TEST(ArrangeTest, LittleMemoryMakesStages) {
+  const std::vector<std::string> settings = {"swarm.peers=4", "pipeline.schedule=1f1b", "model.width=256"};
+  const auto with = [&](std::uint64_t bytes) {
+    return arranged(settings, std::vector<swarm::Means>(4, {.memory = bytes}));
+  };
+  const auto most = [](const wire::Plan& plan) {
+    return std::ranges::max(plan.peers, {}, &wire::PlannedPeer::memory).memory;
+  };
+  const wire::Plan whole = with(1 << 30);
+  EXPECT_THAT(sizes_of(whole), ElementsAre(1, 1, 1, 1));
+  const std::uint64_t needed = most(whole);
+  EXPECT_THAT(sizes_of(with(needed * 8 / 10)), ElementsAre(2, 2));
+  EXPECT_LE(most(with(needed * 8 / 10)), needed * 8 / 10);
+  EXPECT_THAT(sizes_of(with(needed / 2)), ElementsAre(4));
+  EXPECT_LE(most(with(needed / 2)), needed / 2);
+  EXPECT_THROW(with(needed / 20), InputError);
+}
+
+TEST(ArrangeTest, WhatCannotBeIsSaidInOneSentence) {
+  EXPECT_EQ(refusal({"swarm.peers=4", "pipeline.stages=[[0, 4], [4, 8]]"}), "");
+  EXPECT_EQ(refusal({"swarm.peers=8", "swarm.clusters=1"}), "");
+  EXPECT_THAT(refusal({"swarm.peers=9", "swarm.clusters=1"}), HasSubstr("only 8 layers"));
+  EXPECT_THAT(refusal({"swarm.peers=3", "pipeline.stages=[[0, 4], [4, 8]]"}), HasSubstr("cannot make whole clusters"));
+  EXPECT_THAT(refusal({"swarm.peers=4", "swarm.clusters=1", "pipeline.stages=[[0, 4], [4, 8]]"}),
+              HasSubstr("no cluster has 2 peers"));
+  EXPECT_THAT(refusal({"swarm.peers=2", "pipeline.stages=[[0, 4], [4, 9]]"}), HasSubstr("pipeline.stages ends at"));
+}
+
+}  // namespace
+}  // namespace rookery::train

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <filesystem>
+
+#include "plan/profile.h"
+#include "train/blueprint.h"
+
+namespace rookery::train {
+
+// What a run takes on this computer.
+struct Profile {
+  plan::ModelProfile layers;  // of a micro-batch
+  double update = 0;          // seconds that an update takes for a parameter
+  double jitter = 0;          // standard deviation of a step's time, as a share of it
+};
+
+// Measures it. Needs memory for one layer at a time.
+Profile measure_profile(const Blueprint& blueprint);
+
+// The same, but what was measured before in `folder`, for the same model, micro-batch and threads, is taken from there;
+// what is measured is kept there, if it can be. Only times are sure to be in it.
+Profile known_profile(const Blueprint& blueprint, const std::filesystem::path& folder);
+
+// The same, unless this computer is noticeably faster or slower than it was then: a look at the first layers tells.
+Profile current_profile(const Blueprint& blueprint, const std::filesystem::path& folder);
+
+// What layers take in bytes, and how many parameters they have: as above, with times that are a first guess.
+plan::ModelProfile layer_sizes(const Blueprint& blueprint);
+
+}  // namespace rookery::train
