@@ -16,9 +16,10 @@
 namespace rookery::plan {
 namespace {
 
-constexpr std::uint64_t kMostSteps = 400;  // that are rehearsed; the others go on as the last did
-constexpr double kLeastFactor = 0.05;      // of a step's time, however it varies
-constexpr double kPassShare = 0.25;        // of what an update takes: one pass over the parameters
+constexpr std::uint64_t kMostSteps = 400;                       // that are rehearsed; the others go on as the last did
+constexpr std::uint64_t kMostTurns = 20'000, kLeastSteps = 40;  // steps of all clusters together; then fewer
+constexpr double kLeastFactor = 0.05;                           // of a step's time, however it varies
+constexpr double kPassShare = 0.25;                             // of what an update takes: one pass over the parameters
 constexpr std::uint64_t kDraws = 0x72756e74;
 
 constexpr std::array<std::pair<Method, std::string_view>, 6> kNames = {{{Method::kNone, "none"},
@@ -90,6 +91,7 @@ class Forecast {
         border_bytes_(swarm.peers.size(), 0.0),
         mixed_bytes_(swarm.peers.size(), 0.0) {
     ROOKERY_CHECK(clusters_ > 0 && candidate.partitions.size() == clusters_);
+    find_computers();
     find_ways();
     share_cores();
     for (std::size_t c = 0; c < clusters_; ++c) rhythms_.push_back(rhythm_of(c));
@@ -123,13 +125,21 @@ class Forecast {
  private:
   // Whole intervals, half of them after the warm-up.
   std::uint64_t rehearsal_length(std::uint64_t steps) const {
-    std::uint64_t length = kMostSteps;
+    std::uint64_t length = std::clamp(kMostTurns / clusters_, kLeastSteps, kMostSteps);
     if (is_local(method_.method)) {
       const std::uint64_t interval = method_.interval;
-      const std::uint64_t intervals = std::max<std::uint64_t>(4, kMostSteps / interval / 2 * 2);
+      const std::uint64_t intervals = std::max<std::uint64_t>(4, length / interval / 2 * 2);
       length = 2 * (method_.warmup + intervals / 2 * interval);
     }
     return std::min(length, steps);
+  }
+
+  void find_computers() {
+    std::map<std::string, std::size_t> known;
+    for (std::size_t i = 0; i < swarm_.peers.size(); ++i) {
+      const std::string& host = swarm_.peers[i].host;
+      computers_.push_back(host.empty() ? swarm_.peers.size() + i : known.emplace(host, i).first->second);
+    }
   }
 
   void find_ways() {
@@ -443,12 +453,10 @@ class Forecast {
   }
 
   Topology topology() const {
-    std::map<std::string, std::size_t> hosts;
+    std::map<std::size_t, std::size_t> hosts;  // in the order of clusters
     std::vector<Member> members(clusters_);
     for (std::size_t c = 0; c < clusters_; ++c) {
-      const Peer& first = swarm_.peers[candidate_.clusters[c].front()];
-      members[c].host =
-          hosts.emplace(first.host.empty() ? fmt::format("\n{}", c) : first.host, hosts.size()).first->second;
+      members[c].host = hosts.emplace(computers_[candidate_.clusters[c].front()], hosts.size()).first->second;
     }
     return {topology_for(method_.topology, clusters_), members};
   }
@@ -481,7 +489,7 @@ class Forecast {
   // All groups of a turn: what leaves a computer shares its card.
   void exchange(const std::vector<Mix>& groups) {
     std::vector<std::vector<Flow>> flows(groups.size());
-    std::map<std::string, double> loads;  // bytes that leave each computer
+    std::vector<double> loads(2 * swarm_.peers.size());  // bytes that leave each computer
     for (std::size_t g = 0; g < groups.size(); ++g) {
       for (const Way& way : ways_) {
         std::vector<std::size_t> members;
@@ -490,7 +498,7 @@ class Forecast {
           const auto same = std::ranges::find_if(
               flows[g], [&](const Flow& other) { return other.from == flow.from && other.to == flow.to; });
           same == flows[g].end() ? flows[g].push_back(flow) : void(same->bytes += flow.bytes);
-          if (!swarm_.are_together(flow.from, flow.to)) loads[computer_of(flow.from)] += flow.bytes;
+          if (!swarm_.are_together(flow.from, flow.to)) loads[computers_[flow.from]] += flow.bytes;
         }
       }
     }
@@ -500,9 +508,8 @@ class Forecast {
       for (const std::size_t member : groups[g].members) begin = std::max(begin, now_[member]);
       for (const Flow& flow : flows[g]) {
         const Link link = swarm_.link(flow.from, flow.to);
-        const double card = swarm_.are_together(flow.from, flow.to)
-                                ? 0
-                                : loads[computer_of(flow.from)] / swarm_.peers[flow.from].uplink;
+        const double card =
+            swarm_.are_together(flow.from, flow.to) ? 0 : loads[computers_[flow.from]] / swarm_.peers[flow.from].uplink;
         const double asking = flow.bytes > kUnaskedBytes ? link.latency : 0;
         longest = std::max(longest, asking + std::max(card, flow.bytes / link.bandwidth) + hops * link.latency);
       }
@@ -512,11 +519,6 @@ class Forecast {
       }
       for (const Flow& flow : flows[g]) mixed_bytes_[flow.from] += flow.bytes;
     }
-  }
-
-  std::string computer_of(std::size_t peer) const {
-    const std::string& host = swarm_.peers[peer].host;
-    return host.empty() ? fmt::format("\n{}", peer) : host;
   }
 
   // The f-th of F fragments begins a round after (f+1)H/F steps, and every H from there; it is needed `delay` steps
@@ -603,6 +605,7 @@ class Forecast {
   const MethodOptions& method_;
   std::size_t clusters_;
   bool synchronous_;
+  std::vector<std::size_t> computers_;  // of each peer, as numbers
   std::vector<Segment> segments_;
   std::vector<Way> ways_;  // of each segment
   std::vector<double> rings_of_peer_, slowdown_, border_bytes_;

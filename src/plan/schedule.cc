@@ -94,6 +94,8 @@ void Agenda::done(Action action) {
 
 namespace {
 
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
 // Carries agendas out, each action as soon as its stage is free and its input is there.
 class Rehearsal {
  public:
@@ -107,18 +109,18 @@ class Rehearsal {
 
   std::vector<PlannedAction> run() {
     std::vector<PlannedAction> actions;
+    actions.reserve(stages_.size() * total_ * 5 / 2);
+    for (std::size_t i = 0; i < stages_.size(); ++i) next_.push_back(next_of(i));
     for (;;) {
       // Of all actions that are possible, the one that begins first.
-      std::optional<PlannedAction> first;
-      for (std::size_t i = 0; i < stages_.size(); ++i) {
-        const auto candidate = next_of(i);
-        if (candidate && (!first || candidate->begin < first->begin)) first = candidate;
+      const std::optional<PlannedAction>* first = nullptr;
+      for (const auto& next : next_) {
+        if (next && (first == nullptr || next->begin < (*first)->begin)) first = &next;
       }
-      if (!first) break;
-      carry_out(*first);
-      actions.push_back(*first);
+      if (first == nullptr) return actions;
+      actions.push_back(**first);
+      carry_out(actions.back());
     }
-    return actions;
   }
 
  private:
@@ -129,34 +131,32 @@ class Rehearsal {
     std::vector<double> inputs{}, returns{};     // when each came
   };
 
-  static std::uint64_t come(const std::vector<double>& arrivals, double now) {
-    return static_cast<std::uint64_t>(std::ranges::upper_bound(arrivals, now) - arrivals.begin());
-  }
-
   // The earliest action of a stage: at the moment when it is free, or when something comes.
   std::optional<PlannedAction> next_of(std::size_t i) const {
     const Stage& stage = stages_[i];
-    std::vector<double> moments = {stage.free};
-    for (const auto* arrivals : {&stage.inputs, &stage.returns}) {
-      const auto later = std::ranges::upper_bound(*arrivals, stage.free);
-      moments.insert(moments.end(), later, arrivals->end());
+    const bool is_last = i + 1 == stages_.size();
+    auto input = std::ranges::upper_bound(stage.inputs, stage.free);
+    auto back = std::ranges::upper_bound(stage.returns, stage.free);
+    for (double now = stage.free;;) {
+      const auto inputs = i == 0 ? total_ : static_cast<std::uint64_t>(input - stage.inputs.begin());
+      const auto returns = is_last ? stage.agenda.forwards() : static_cast<std::uint64_t>(back - stage.returns.begin());
+      if (const auto action = stage.agenda.next(inputs, returns)) return planned(i, *action, now);
+      if (input == stage.inputs.end() && back == stage.returns.end()) return std::nullopt;
+      now = std::min(input == stage.inputs.end() ? kNever : *input, back == stage.returns.end() ? kNever : *back);
+      while (input != stage.inputs.end() && *input <= now) ++input;
+      while (back != stage.returns.end() && *back <= now) ++back;
     }
-    std::ranges::sort(moments);
-    for (const double now : moments) {
-      const std::uint64_t inputs = i == 0 ? total_ : come(stage.inputs, now);
-      const bool last = i + 1 == stages_.size();
-      const std::uint64_t returns = last ? stage.agenda.forwards() : come(stage.returns, now);
-      const auto action = stage.agenda.next(inputs, returns);
-      if (!action) continue;
-      const ActionTimes& t = times_[i];
-      const bool forward = *action == Action::kForward;
-      const double takes = forward ? t.forward : *action == Action::kBackward ? t.backward : t.update;
-      const std::uint64_t number = forward                        ? stage.agenda.forwards()
-                                   : *action == Action::kBackward ? stage.agenda.backwards()
-                                                                  : stage.agenda.backwards() - 1;
-      return PlannedAction{i, *action, number, now, now + takes * factor(i, *action, number)};
-    }
-    return std::nullopt;
+  }
+
+  PlannedAction planned(std::size_t i, Action action, double now) const {
+    const ActionTimes& t = times_[i];
+    const Agenda& agenda = stages_[i].agenda;
+    const bool forward = action == Action::kForward;
+    const double takes = forward ? t.forward : action == Action::kBackward ? t.backward : t.update;
+    const std::uint64_t number = forward                       ? agenda.forwards()
+                                 : action == Action::kBackward ? agenda.backwards()
+                                                               : agenda.backwards() - 1;
+    return {i, action, number, now, now + takes * factor(i, action, number)};
   }
 
   double factor(std::size_t stage, Action action, std::uint64_t number) const {
@@ -183,16 +183,20 @@ class Rehearsal {
     if (action.action == Action::kForward && action.stage + 1 < stages_.size()) {
       const double sent = send(stage.forward_free, t.send_forward);
       stages_[action.stage + 1].inputs.push_back(sent + t.latency_forward);
+      next_[action.stage + 1] = next_of(action.stage + 1);
     } else if (action.action == Action::kBackward && action.stage > 0) {
       const double sent = send(back_line, t.send_backward);
       stages_[action.stage - 1].returns.push_back(sent + t.latency_backward);
+      next_[action.stage - 1] = next_of(action.stage - 1);
     }
+    next_[action.stage] = next_of(action.stage);
   }
 
   const std::vector<ActionTimes>& times_;
   std::uint64_t total_;
   double variation_;
   std::vector<Stage> stages_;
+  std::vector<std::optional<PlannedAction>> next_;  // of each stage, if something is possible
 };
 
 }  // namespace

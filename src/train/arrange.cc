@@ -112,7 +112,7 @@ std::vector<plan::MethodOptions> methods_of(config::Settings settings, std::size
 std::vector<plan::ScheduleOptions> schedules_of(config::Settings settings) {
   if (settings.pipeline.schedule != "auto") return {schedule_of(settings, true, 0)};
   std::vector<plan::ScheduleOptions> schedules;
-  for (const char* name : {"1f1b", "async"}) {
+  for (const char* name : {"1f1b", "gpipe", "async"}) {
     settings.pipeline.schedule = name;
     try {
       schedules.push_back(schedule_of(settings, true, 0));
