@@ -158,7 +158,8 @@ def speedup(_bench, goal=0.6):
     for clusters in (1, 2, 4, 8):
         best = None
         for lr in (1e-3, 2e-3, 4e-3):
-            settings = {**SPEEDUP, "swarm.clusters": clusters, "train.lr": lr, "train.steps": 8000 // clusters + 1000}
+            settings = {**SPEEDUP, "swarm.clusters": clusters, "train.lr": lr, "train.steps": 8000 // clusters + 1000,
+                        "simulate.until_loss": goal}
             _, lines = simulate(settings, [{"count": 2 * clusters, "network": "lan"}])
             reached = next((line["seconds"] for line in lines if line.get("eval_loss", 9) <= goal), None)
             if reached and (best is None or reached < best[0]):

@@ -4,8 +4,10 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -150,6 +152,21 @@ void replace_file(const std::filesystem::path& path, std::string_view content) {
     fail(path, "replace", error);
   }
   make_durable(path.has_parent_path() ? path.parent_path() : ".");
+}
+
+FileLock::FileLock(const std::filesystem::path& path, std::chrono::milliseconds patience)
+    : fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+  constexpr std::chrono::milliseconds kLookAgain(10);
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (fd_ >= 0 && !held_) {
+    held_ = ::flock(fd_, LOCK_EX | LOCK_NB) == 0;
+    if (held_ || std::chrono::steady_clock::now() >= deadline) break;
+    std::this_thread::sleep_for(kLookAgain);
+  }
+}
+
+FileLock::~FileLock() {
+  if (fd_ >= 0) ::close(fd_);
 }
 
 void make_durable(const std::filesystem::path& file_or_directory) {

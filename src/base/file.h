@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <span>
@@ -67,6 +68,22 @@ class NamelessFile {
 
 // Replaces `path` as a whole: readers see the old content or the new, whatever happens in between.
 void replace_file(const std::filesystem::path& path, std::string_view content);
+
+// Something that processes of one computer do one after another: whoever holds the same file keeps the others waiting,
+// for as long as they have patience. The file stays, empty.
+class FileLock {
+ public:
+  FileLock(const std::filesystem::path& path, std::chrono::milliseconds patience);
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+  bool is_held() const { return held_; }  // not if patience has run out, or there can be no such file
+
+ private:
+  int fd_;
+  bool held_ = false;
+};
 
 // Makes a file's content, or what was created or renamed in a directory, survive a power cut.
 void make_durable(const std::filesystem::path& file_or_directory);

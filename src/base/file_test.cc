@@ -1,5 +1,6 @@
 #include "base/file.h"
 
+#include <optional>
 #include <sys/stat.h>
 
 #include <gmock/gmock.h>
@@ -120,6 +121,16 @@ TEST(Digest, IsSha256) {
   const std::string_view text = "abc";
   EXPECT_EQ(digest(std::as_bytes(std::span(text))), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(digest({}), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}
+
+TEST_F(FileTest, OneAfterAnotherHoldsALock) {
+  const std::filesystem::path path = directory_ / "lock";
+  std::optional<FileLock> first(std::in_place, path, std::chrono::milliseconds(0));
+  EXPECT_TRUE(first->is_held());
+  EXPECT_FALSE(FileLock(path, std::chrono::milliseconds(20)).is_held());
+  first.reset();
+  EXPECT_TRUE(FileLock(path, std::chrono::milliseconds(0)).is_held());
+  EXPECT_FALSE(FileLock(directory_ / "nowhere" / "lock", std::chrono::milliseconds(0)).is_held());
 }
 
 }  // namespace

@@ -85,6 +85,10 @@ int simulate(SimulateOptions options) {
   const double took = std::chrono::duration<double>(SteadyClock::now() - start).count();
   if (options.json) {
     ordered_json result = observe::to_json(outcome.summary);
+    const plan::Candidate& candidate = simulation.plan().candidate;
+    result["clusters"] = candidate.clusters.size();
+    result["schedule"] = plan::name_of(candidate.schedule.schedule);
+    result["method"] = plan::name_of(candidate.method.method);
     result["virtual_seconds"] = outcome.virtual_seconds;
     result["simulation_seconds"] = took;
     result["utilisation"] = utilisation(outcome.summary);

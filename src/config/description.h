@@ -53,6 +53,7 @@ struct Simulate {
   std::string compute = "modelled";
   std::string formation = "planned";
   std::chrono::nanoseconds time{0};
+  double until_loss = 0;
   std::chrono::nanoseconds step_time{0};
   double scale = 1;
   std::chrono::nanoseconds heartbeat{std::chrono::seconds(1)};

@@ -20,6 +20,7 @@ constexpr std::uint16_t kTalk = 0x0110, kStream = 0x0111;  // what channels are 
 constexpr int kEchoes = 5;
 constexpr Duration kEchoTime = std::chrono::milliseconds(30);    // after which there are no more
 constexpr Duration kStreamTime = std::chrono::milliseconds(20);  // after which a stream is not asked for more
+constexpr double kMoreTime = 0.35;  // seconds that a survey may take longer, so that no link is judged by one burst
 constexpr std::size_t kPiece = 8 * 1024;
 constexpr std::size_t kFirstPieces = 4, kMostPieces = 512;  // of a stream
 constexpr std::size_t kAtOnce = 2;                          // peers that each sends to in the end
@@ -52,48 +53,94 @@ Task<> send_stream(net::Link& link, std::size_t sender, std::uint32_t round) {
   }
 }
 
-// Bytes/s. More and more is asked for, before the last has come; a burst leaves the other end in one go, so what lies
-// between its first and its last piece is the line.
-Task<double> receive_stream(Clock& clock, net::Link& link, std::size_t sender, std::uint32_t round) {
-  const auto channel = stream_channel(link, sender, round);
-  std::vector<std::byte> memory(kPiece);
-  std::deque<net::Receive> receives;
-  std::size_t burst = 0;  // where the last one begins
-  Time first_came{};
-  for (std::size_t pieces = kFirstPieces;; pieces = receives.size()) {
-    burst = receives.size();
-    for (std::size_t i = 0; i < pieces; ++i) {
-      receives.emplace_back().into = memory;
-      channel->post(receives.back());
+// The receiving end of a stream.
+class Reception {
+ public:
+  Reception(Clock& clock, net::Link& link, std::size_t sender, std::uint32_t round)
+      : clock_(clock), channel_(stream_channel(link, sender, round)), memory_(kPiece) {}
+
+  // Bytes/s. More and more is asked for, before the last has come; a burst leaves the other end in one go, so what lies
+  // between its first and its last piece is the line. It says little if either end had something else to do meanwhile:
+  // where that does not take long, the better one of two counts.
+  Task<double> measure(bool twice) {
+    Time first_came{};
+    for (std::size_t pieces = kFirstPieces;; pieces = receives_.size()) {
+      auto asking = ask_for(pieces);
+      co_await std::move(asking);
+      if (burst_ == 0) first_came = clock_.now();
+      if (clock_.now() - first_came >= kStreamTime || 2 * receives_.size() > kMostPieces) break;
     }
-    auto asking = channel->send({.tag = pieces});
+    auto ending = end_of_burst();
+    Rate best = co_await std::move(ending);
+    if (twice && best.took < kShort) {
+      auto asking = ask_for(receives_.size() - burst_);
+      co_await std::move(asking);
+      auto ending_again = end_of_burst();
+      const Rate again = co_await std::move(ending_again);
+      if (again.bytes_per_second > best.bytes_per_second) best = again;
+    }
+    auto parting = channel_->send({});
+    co_await std::move(parting);
+    co_return best.bytes_per_second;
+  }
+
+ private:
+  static constexpr Duration kShort = std::chrono::milliseconds(50);
+
+  struct Rate {
+    double bytes_per_second = 0;
+    Duration took{};
+  };
+
+  // Until its first piece has come.
+  Task<> ask_for(std::size_t pieces) {
+    burst_ = receives_.size();
+    for (std::size_t i = 0; i < pieces; ++i) {
+      receives_.emplace_back().into = memory_;
+      channel_->post(receives_.back());
+    }
+    auto asking = channel_->send({.tag = pieces});
     co_await std::move(asking);
-    auto beginning = receives[burst].finish();
+    auto beginning = receives_[burst_].finish();
     co_await std::move(beginning);
-    const Time now = clock.now();
-    if (burst == 0) first_came = now;
-    if (now - first_came >= kStreamTime || 2 * receives.size() > kMostPieces) break;
+    begin_ = clock_.now();
   }
-  const Time begin = clock.now();
-  for (std::size_t i = burst; i < receives.size(); ++i) {
-    auto receiving = receives[i].finish();
-    co_await std::move(receiving);
+
+  Task<Rate> end_of_burst() {
+    for (std::size_t i = burst_; i < receives_.size(); ++i) {
+      auto receiving = receives_[i].finish();
+      co_await std::move(receiving);
+    }
+    const Duration took = std::max<Duration>(clock_.now() - begin_, std::chrono::microseconds(1));
+    const auto bytes = static_cast<double>((receives_.size() - 1 - burst_) * kPiece);
+    co_return Rate{bytes / std::chrono::duration<double>(took).count(), took};
   }
-  const Duration took = std::max<Duration>(clock.now() - begin, std::chrono::microseconds(1));
-  auto ending = channel->send({});
-  co_await std::move(ending);
-  co_return static_cast<double>((receives.size() - 1 - burst) * kPiece) / std::chrono::duration<double>(took).count();
+
+  Clock& clock_;
+  std::unique_ptr<net::Channel> channel_;
+  std::vector<std::byte> memory_;
+  std::deque<net::Receive> receives_;
+  std::size_t burst_ = 0;  // where the last one begins,
+  Time begin_{};           // and when its first piece came
+};
+
+Task<double> receive_stream(Clock& clock, net::Link& link, std::size_t sender, std::uint32_t round, bool twice) {
+  Reception reception(clock, link, sender, round);
+  auto measuring = reception.measure(twice);
+  co_return co_await std::move(measuring);
 }
 
 // Two peers, one after the other and both ways at once.
 class Pair {
  public:
-  Pair(Clock& clock, net::Link& link, std::size_t rank, std::size_t other, std::uint32_t round)
+  // `meetings`: of each peer in this survey.
+  Pair(Clock& clock, net::Link& link, std::size_t rank, std::size_t other, std::uint32_t round, std::size_t meetings)
       : clock_(clock),
         link_(link),
         rank_(rank),
         other_(other),
         round_(round),
+        meetings_(meetings),
         talk_(link.open({.purpose = kTalk, .generation = round})) {}
 
   Task<SurveyedLink> meet() {
@@ -102,7 +149,7 @@ class Pair {
     way.latency = co_await std::move(echoing);
     TaskGroup both(clock_.executor());
     both.spawn(send_stream(link_, rank_, round_));
-    auto receiving = receive_stream(clock_, link_, other_, round_);
+    auto receiving = receive_stream(clock_, link_, other_, round_, has_time_for_another(way.latency));
     way.bandwidth = co_await std::move(receiving);
     auto joined = both.join();
     co_await std::move(joined);
@@ -110,6 +157,11 @@ class Pair {
   }
 
  private:
+  bool has_time_for_another(double latency) const {
+    constexpr double kBurst = 0.025;
+    return (2 * latency + kBurst) * static_cast<double>(meetings_) < kMoreTime;
+  }
+
   // The first echo comes when the other is there.
   Task<double> ask_for_echoes() {
     Duration shortest = Duration::max();
@@ -149,6 +201,7 @@ class Pair {
   net::Link& link_;
   std::size_t rank_, other_;
   std::uint32_t round_;
+  std::size_t meetings_;
   std::unique_ptr<net::Channel> talk_;
 };
 
@@ -164,7 +217,7 @@ Task<> share(Clock& clock, std::size_t rank, const std::vector<net::Link*>& link
     all.spawn(send_stream(*links[to], rank, round));
     const auto receive = [](Clock& c, net::Link& link, std::size_t sender, std::uint32_t number,
                             SurveyedLink& way) -> Task<> {
-      auto receiving = receive_stream(c, link, sender, number);
+      auto receiving = receive_stream(c, link, sender, number, false);
       way.while_sharing = co_await std::move(receiving);
     };
     SurveyedLink& way = found[from];
@@ -198,11 +251,12 @@ Task<std::vector<SurveyedLink>> survey(Clock& clock, std::size_t rank, std::vect
                                        SurveyOptions options) {
   const std::size_t peers = links.size(), rounds = peers - 1 + peers % 2;
   std::map<std::size_t, SurveyedLink> found;
-  for (std::size_t round = 0; round < std::min(rounds, options.most_partners); ++round) {
+  const std::size_t meetings = std::min(rounds, options.most_partners);
+  for (std::size_t round = 0; round < meetings; ++round) {
     const std::size_t other = partners(peers, round)[rank];
     if (other == rank) continue;
     const Deadline deadline(clock, *links[other], options.patience);
-    Pair pair(clock, *links[other], rank, other, static_cast<std::uint32_t>(round));
+    Pair pair(clock, *links[other], rank, other, static_cast<std::uint32_t>(round), meetings);
     auto meeting = pair.meet();
     found[other] = co_await std::move(meeting);
   }
@@ -211,7 +265,10 @@ Task<std::vector<SurveyedLink>> survey(Clock& clock, std::size_t rank, std::vect
     co_await std::move(sharing);
   }
   std::vector<SurveyedLink> result;
-  for (const auto& [other, way] : found) result.push_back(way);
+  for (auto& [other, way] : found) {
+    way.bandwidth = std::max(way.bandwidth, way.while_sharing);  // it can do at least that
+    result.push_back(way);
+  }
   co_return result;
 }
 

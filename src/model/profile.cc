@@ -12,13 +12,6 @@
 namespace rookery::model {
 namespace {
 
-// Processor time of this thread, if it is the only one that computes.
-std::chrono::nanoseconds now() {
-  timespec time{};
-  ::clock_gettime(at::get_num_threads() == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-}
-
 std::chrono::nanoseconds median(std::vector<std::chrono::nanoseconds> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
   return values[values.size() / 2];
@@ -79,7 +72,25 @@ at::Tensor random_ids(Random& random, std::int64_t rows, std::int64_t columns, s
 
 }  // namespace
 
+std::chrono::nanoseconds computing_time() {
+  timespec time{};
+  ::clock_gettime(at::get_num_threads() == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+Others::Others(Bytes bytes) {
+  constexpr Bytes kMost = 4 << 20;  // several times a core's own cache
+  memory_.resize(static_cast<std::size_t>(std::clamp<Bytes>(bytes, 0, kMost)) / sizeof(std::uint64_t));
+}
+
+void Others::pass() {
+  constexpr std::size_t kLine = 64 / sizeof(std::uint64_t);
+  for (std::size_t i = 0; i < memory_.size(); i += kLine) ++memory_[i];
+}
+
 std::vector<LayerCost> profile(const Model& model, const Batch& batch, int repetitions, std::size_t layers) {
+  constexpr Bytes kBytesOfAParameter = 8;  // its weight and its gradient
+  Others others(repetitions > 0 ? model.parameter_count() * kBytesOfAParameter : 0);
   std::vector<LayerCost> costs;
   std::vector<Parameter> seen;
   Tensors inputs = batch.inputs;
@@ -93,23 +104,28 @@ std::vector<LayerCost> profile(const Model& model, const Batch& batch, int repet
     std::vector<std::chrono::nanoseconds> forward, backward, both;
     Tensors outputs;
     for (int r = 0; r < repetitions + 1; ++r) {  // the first one warms up
-      const Tensors leaves = detached(inputs);
+      others.pass();
+      Tensors leaves;  // fresh from the layer before
+      for (const at::Tensor& input : inputs) leaves.push_back(input.clone());
+      leaves = detached(leaves);
       const bool last = i + 1 == model.size();
       outputs.clear();
       const Bytes used_before = allocator_statistics().used;
-      const auto start = now();
+      const auto start = computing_time();
       outputs = last ? Tensors{model.head().loss(leaves, batch.targets, pass).sum} : layer.forward(leaves, pass);
-      const auto middle = now();
+      const auto middle = computing_time();
       cost.activation_bytes = allocator_statistics().used - used_before;
       if (repetitions == 0) {
         cost.forward = middle - start;
         cost.backward = 2 * cost.forward;
         break;
       }
-      scalar_of(outputs).backward();
+      const at::Tensor scalar = scalar_of(outputs);
+      const auto begin = computing_time();
+      scalar.backward();
       if (r == 0) continue;
       forward.push_back(middle - start);
-      backward.push_back(now() - middle);
+      backward.push_back(computing_time() - begin);
       both.push_back(forward.back() + backward.back());
     }
     if (repetitions > 0) {

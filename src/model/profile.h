@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
@@ -21,6 +22,21 @@ struct LayerCost {
   Bytes output_bytes = 0;                // what would cross a cut after this layer, per sample
   Bytes gradient_bytes = 0;              // what would come back
   Bytes activation_bytes = 0;            // what backward keeps of forward, per sample
+};
+
+// The time that computing takes: processor time of this thread, if it is the only one that computes.
+std::chrono::nanoseconds computing_time();
+
+// Memory that others touch between two uses of a layer: what is measured after pass() finds the cache as a layer finds
+// it in the course of a step, not as it has left it itself.
+class Others {
+ public:
+  // So much memory, or as much as matters.
+  explicit Others(Bytes bytes);
+  void pass();
+
+ private:
+  std::vector<std::uint64_t> memory_;
 };
 
 // Measures every layer on `batch`, or the first `layers`, one after another, so that memory is needed for one layer at

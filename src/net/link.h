@@ -18,6 +18,7 @@ struct LinkStatistics {
   std::uint64_t bytes_received = 0;
   std::uint64_t payload_sent = 0, payload_received = 0;  // of messages, without any headers
   Duration round_trip{};                                 // smoothed; 0 before the first measurement
+  double bandwidth = 0;  // bytes/s from the other end, in the busiest moments of late; 0: there was none
 };
 
 // What the messages of some channels have taken, with headers.

@@ -1,6 +1,7 @@
 #include "pipeline/link_borders.h"
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <utility>
 
@@ -41,6 +42,7 @@ struct LinkBorders::Core {
     std::size_t most = 0;   // that may wait in the queue; constant
     std::size_t bytes = 0;  // of each, at most
     std::uint64_t received = 0;
+    std::atomic<std::size_t> on_their_way{0};  // from there to the queue; counted by both
   };
 
   Core(Clock& c, Executor h, LinkBordersOptions o) : clock(c), home(std::move(h)), options(o) {}
@@ -67,7 +69,11 @@ struct LinkBorders::Core {
           throw wire::WireError("a border of another micro-batch than was due");
         }
         side.received = came.micro_batch + 1;
+        if (side.on_their_way++ >= self->most_on_their_way(side)) {
+          throw wire::WireError("sent more micro-batches than it may");
+        }
         boost::asio::post(self->home, [self, &side, border = std::move(came)]() mutable {
+          --side.on_their_way;
           if (side.come.size() == side.most && self->is_newest(side, self->previous)) side.come.pop_front();
           if (side.come.size() < side.most) {
             side.come.push_back(std::move(border));
@@ -102,6 +108,12 @@ struct LinkBorders::Core {
       co_await std::move(delivering);
     }
     self->is_delivering = false;
+  }
+
+  // While the home computes nothing is taken in; an honest neighbour has no more to send meanwhile.
+  std::size_t most_on_their_way(const Side& side) const {
+    constexpr std::size_t kMostUpdates = 256;  // in a micro-batch's time: as many as may be in flight
+    return is_newest(side, previous) ? std::max(side.most, kMostUpdates) : side.most;
   }
 
   // Only the newest matters of what passes this side, `forward` being where it does.

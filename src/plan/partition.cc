@@ -334,11 +334,18 @@ Partition partition(const ModelProfile& model, std::span<const Worker> workers, 
 double fastest(const ModelProfile& model, std::span<const Worker> workers, const ScheduleOptions& options,
                const Keeping& keeping) {
   if (workers.size() > model.size()) return kNever;
-  const Costs costs(model, workers, options, keeping);
+  Costs costs(model, workers, options, keeping);
   const auto time = [&](std::size_t stage, Layers layers) {
     return costs.fits(stage, layers, 1) ? costs.time(stage, layers) : kNever;
   };
-  const auto cut = cheapest(costs.stages(), costs.layers(), time, [](double a, double b) { return std::max(a, b); });
+  const auto quickest = [&] {
+    return cheapest(costs.stages(), costs.layers(), time, [](double a, double b) { return std::max(a, b); });
+  };
+  auto cut = quickest();
+  for (std::size_t limit = workers.size() - 1; !cut && options.schedule == Schedule::kAsync && limit > 0; --limit) {
+    costs.limit_in_flight(limit);
+    cut = quickest();
+  }
   return cut ? slowest_of(costs, *cut) : kNever;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <numeric>
 
@@ -20,6 +21,7 @@ constexpr std::uint64_t kMostSteps = 400;                       // that are rehe
 constexpr std::uint64_t kMostTurns = 20'000, kLeastSteps = 40;  // steps of all clusters together; then fewer
 constexpr double kLeastFactor = 0.05;                           // of a step's time, however it varies
 constexpr double kPassShare = 0.25;                             // of what an update takes: one pass over the parameters
+constexpr double kCrowded = 0.1;  // what peers lose to each other's caches, for as many others as there are cores
 constexpr std::uint64_t kDraws = 0x72756e74;
 
 constexpr std::array<std::pair<Method, std::string_view>, 6> kNames = {{{Method::kNone, "none"},
@@ -68,6 +70,37 @@ std::vector<Flow> flows_of(const std::vector<std::size_t>& members, double bytes
   return flows;
 }
 
+// A transfer over links that others use, too.
+struct OnALine {
+  double ready = 0;            // when it begins
+  double busy = 0, alone = 0;  // how long it keeps the links busy, and takes if there is no other
+  double left = 1;             // the share that is still to come
+};
+
+// When all of them have ended. Those that are under way share the links evenly; none is faster than it would be alone.
+// Requires: they are in the order in which they begin.
+double last_end(const std::vector<OnALine>& transfers) {
+  double now = 0;
+  std::vector<OnALine> under_way;
+  for (std::size_t next = 0; next < transfers.size() || !under_way.empty();) {
+    if (under_way.empty()) now = std::max(now, transfers[next].ready);
+    while (next < transfers.size() && transfers[next].ready <= now) under_way.push_back(transfers[next++]);
+    const auto many = static_cast<double>(under_way.size());
+    const auto takes = [many](const OnALine& own) { return std::max(own.alone, own.busy * many); };
+    // To whatever happens first: one ends, or another begins.
+    double passes = next < transfers.size() ? transfers[next].ready - now : std::numeric_limits<double>::infinity();
+    for (const OnALine& own : under_way) passes = std::min(passes, own.left * takes(own));
+    for (OnALine& own : under_way) {
+      const double whole = takes(own);
+      own.left = whole > 0 ? own.left - passes / whole : 0;
+    }
+    now += passes;
+    constexpr double kNothing = 1e-9;
+    std::erase_if(under_way, [](const OnALine& own) { return own.left < kNothing; });
+  }
+  return now;
+}
+
 // How the stages of a cluster go through a step when nobody holds them up.
 struct Rhythm {
   double step = 0;                 // from the begin of a step to that of the next, updates apart if synchronous
@@ -105,18 +138,20 @@ class Forecast {
     now_.assign(clusters_, 0.0);
     exchanged_.assign(clusters_, 0.0);
     const std::uint64_t from = rehearsed / 2;
-    double middle = 0;
+    double middle = 0, rounds = 0;
+    std::vector<double> mixed;
     for (std::uint64_t step = 0; step < rehearsed; ++step) {
-      if (step == from) middle = mean_now();
+      if (step == from) middle = mean_now(), rounds = rounds_, mixed = mixed_bytes_;
       take(step);
     }
     settle();
-    double total = mean_now();
-    if (steps > rehearsed) {
-      total += (total - middle) / static_cast<double>(rehearsed - from) * static_cast<double>(steps - rehearsed);
-    }
-    prediction.step_seconds = total / static_cast<double>(steps);
-    count_bytes(prediction, static_cast<double>(rehearsed));
+    // What is left goes on as the second half did.
+    const double more = static_cast<double>(steps - rehearsed) / static_cast<double>(rehearsed - from);
+    const auto all = [&](double half, double now) { return (now + more * (now - half)) / static_cast<double>(steps); };
+    prediction.step_seconds = all(middle, mean_now());
+    rounds_ = all(rounds, rounds_);
+    for (std::size_t i = 0; i < mixed.size(); ++i) mixed_bytes_[i] = all(mixed[i], mixed_bytes_[i]);
+    count_bytes(prediction);
     prediction.step_seconds += network_work(prediction);
     describe(prediction);
     return prediction;
@@ -160,13 +195,17 @@ class Forecast {
     }
   }
 
-  // What a step's micro-batches take a stage, as slow as it is asked to be, and at full speed.
+  // What a step's micro-batches take a stage.
   struct Work {
     std::size_t peer = 0;
-    double asked = 0, full = 0;
+    double alone = 0;            // as slow as it is asked to be, if it had the caches for itself
+    double asked = 0, full = 0;  // and as it shares them
   };
 
-  std::vector<Work> work_by_processors(const std::string& processors) const {
+  std::vector<Work> work_by_processors(const std::string& processors, double cores) const {
+    const auto sharing = [&](const Peer& peer) { return peer.processors == processors; };
+    const auto peers = static_cast<double>(std::ranges::count_if(swarm_.peers, sharing));
+    const double crowded = 1 + kCrowded * std::clamp((peers - 1) / cores, 0.0, 1.5);
     std::vector<Work> all;
     for (std::size_t c = 0; c < clusters_; ++c) {
       const std::vector<Worker> workers = workers_of(swarm_, candidate_.clusters[c], candidate_.schedule.micro_batches);
@@ -179,7 +218,9 @@ class Forecast {
         free.micro_batch_time.reset();
         free.speed /= std::min(1.0, swarm_.peers[peer].pace);
         const ActionTimes full = action_times(job_.model, free, layers, job_.keeping.versions);
-        all.push_back({peer, asked.forward + asked.backward, full.forward + full.backward});
+        const double crowded_asked = workers[s].micro_batch_time ? 1 : crowded;  // or what it pretends
+        const double asked_time = asked.forward + asked.backward, full_time = full.forward + full.backward;
+        all.push_back({peer, asked_time, crowded_asked * asked_time, crowded * full_time});
       }
     }
     return all;
@@ -189,7 +230,7 @@ class Forecast {
   // slowed down anyway; if they want more than there is, whoever computes takes longer, until it fits.
   void share_cores() {
     for (const auto& [processors, cores] : swarm_.cores) {
-      const std::vector<Work> all = work_by_processors(processors);
+      const std::vector<Work> all = work_by_processors(processors, cores);
       const auto demand = [&](double factor) {
         double sum = 0;
         for (const Work& own : all) {
@@ -204,10 +245,17 @@ class Forecast {
         (demand(middle) > cores ? low : high) = middle;
       }
       for (const Work& own : all) {
-        if (own.asked > 0) slowdown_[own.peer] = std::max(own.asked, own.full * high) / own.asked;
+        if (own.alone > 0) slowdown_[own.peer] = std::max(own.asked, own.full * high) / own.alone;
       }
       idle_cores_[processors] = std::max(0.0, cores - demand(high));
     }
+  }
+
+  // Where all processors compute, whoever receives something waits for one before it can pass it on.
+  double wait_for_processor() const {
+    constexpr double kTimeSlice = 1e-3, kFree = 0.5;
+    const auto is_busy = [](const auto& idle) { return idle.second < kFree; };
+    return std::ranges::any_of(idle_cores_, is_busy) ? kTimeSlice : 0;
   }
 
   // What rounds and borders take of processors that have something else to do makes steps longer.
@@ -289,8 +337,11 @@ class Forecast {
       rhythm.last_begin[action.stage] = action.begin;
       rhythm.last_end[action.stage] = action.end;
     }
+    double overhead = 0;
+    for (const std::size_t peer : candidate_.clusters[c]) overhead = std::max(overhead, swarm_.peers[peer].overhead);
     const std::uint64_t half = steps / 2;
     rhythm.step = synchronous_ ? ends[0] : (ends[steps - 1] - ends[half - 1]) / static_cast<double>(steps - half);
+    rhythm.step += overhead;
     return rhythm;
   }
 
@@ -354,7 +405,8 @@ class Forecast {
     const std::size_t stage = segment.stages[c];
     const Rhythm& rhythm = rhythms_[c];
     const Layers own = candidate_.partitions[c].cut[stage];
-    const std::vector<Worker> workers = workers_of(swarm_, candidate_.clusters[c], candidate_.schedule.micro_batches);
+    std::vector<Worker> workers = workers_of(swarm_, candidate_.clusters[c], candidate_.schedule.micro_batches);
+    workers[stage].micro_batch_time.reset();  // what counts are shares
     std::size_t layer = segment.layers.begin;
     for (std::size_t values = 0; layer < segment.layers.end; ++layer) {
       values += job_.model[layer].parameters;
@@ -433,7 +485,8 @@ class Forecast {
     const auto rounds = static_cast<double>(candidate_.schedule.updates());
     for (std::size_t c = 0; c < clusters_; ++c) ends[c] = begins[c] + rhythms_[c].step * factors[c];
     for (const Way& way : ways_) {
-      double line = 0, last = 0;
+      std::vector<OnALine> buckets;
+      double latency = 0;
       for (std::size_t b = 0; b < way.buckets.size(); ++b) {
         double ready = 0;
         for (std::size_t c = 0; c < clusters_; ++c) {
@@ -441,14 +494,14 @@ class Forecast {
           ready = std::max(ready, begins[c] + after * factors[c]);
         }
         const Transfer& transfer = way.transfers[b];
-        line = std::max(line, ready) + transfer.busy * rounds;
-        last = std::max({last, ready + transfer.alone * rounds, line + transfer.latency});
+        buckets.push_back({ready, transfer.busy * rounds, transfer.alone * rounds - transfer.latency});
+        latency = std::max(latency, transfer.latency);
       }
+      const double last = last_end(buckets) + latency;
       for (double& end : ends) end = std::max(end, last);
     }
-    for (std::size_t c = 0; c < clusters_; ++c) {
-      now_[c] = ends[c] + after_backward(c);
-    }
+    const double waits = rounds * wait_for_processor();
+    for (std::size_t c = 0; c < clusters_; ++c) now_[c] = ends[c] + waits + after_backward(c);
     rounds_ += rounds;
   }
 
@@ -564,14 +617,15 @@ class Forecast {
     for (std::uint64_t f = 0; f < begun_.size(); ++f) wait_for(f);
   }
 
-  void count_bytes(Prediction& prediction, double rehearsed) const {
+  // Of a step.
+  void count_bytes(Prediction& prediction) const {
     prediction.bytes_sent = border_bytes_;
     for (const Way& way : ways_) {
       for (std::size_t c = 0; c < clusters_; ++c) {
-        prediction.bytes_sent[way.members[c]] += way.bytes * way.averaging->sent(c) * rounds_ / rehearsed;
+        prediction.bytes_sent[way.members[c]] += way.bytes * way.averaging->sent(c) * rounds_;
       }
     }
-    for (std::size_t i = 0; i < mixed_bytes_.size(); ++i) prediction.bytes_sent[i] += mixed_bytes_[i] / rehearsed;
+    for (std::size_t i = 0; i < mixed_bytes_.size(); ++i) prediction.bytes_sent[i] += mixed_bytes_[i];
   }
 
   void describe(Prediction& prediction) const {

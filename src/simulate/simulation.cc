@@ -144,6 +144,12 @@ void Simulation::check() const {
     throw InputError("simulate.scale is {}, but real arithmetic is done with all values: leave it at 1",
                      options_.scale);
   }
+  const bool evaluates = settings.train.eval_batches > 0 && settings.train.eval_every > 0;
+  if (options_.until_loss > 0 && (options_.compute != "real" || !evaluates || settings.sync.method == "none")) {
+    throw InputError(
+        "simulate.until_loss needs the loss of one model now and then: simulate.compute = \"real\", train.eval_every "
+        "and train.eval_batches above 0, and a sync.method that is not \"none\"");
+  }
   std::set<std::string> names;
   for (const plan::Peer& peer : swarm_.peers) {
     if (!wire::is_file_name(peer.name) || peer.name.find('/') != std::string::npos) {
@@ -328,11 +334,13 @@ Task<> Simulation::take_steps(Peer& peer) {
     done = peer.member->steps_done();
     if (done < until || done == t.steps) co_return;
     auto evaluating = evaluate(peer);
-    co_await std::move(evaluating);
+    const double loss = co_await std::move(evaluating);
+    if (options_.until_loss > 0 && loss <= options_.until_loss) co_return;
   }
 }
 
-Task<> Simulation::evaluate(Peer& peer) {
+// The loss of the average of all copies, which everybody gets.
+Task<double> Simulation::evaluate(Peer& peer) {
   const auto samples = peer.trainee->evaluated_samples();
   auto evaluating = peer.member->evaluate(data::Split::kEval, samples);
   const std::optional<train::Evaluation> evaluation = co_await std::move(evaluating);
@@ -351,6 +359,7 @@ Task<> Simulation::evaluate(Peer& peer) {
   } else if (peer.rank == 0) {
     record_->evaluated(peer.name, evaluated);
   }
+  co_return evaluation->report.loss;
 }
 
 }  // namespace rookery::simulate

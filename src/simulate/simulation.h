@@ -44,7 +44,7 @@ class Simulation {
   const std::optional<std::filesystem::path>& moved_aside() const { return moved_aside_; }
   void add_sink(std::unique_ptr<observe::Sink> sink) { record_->add_sink(std::move(sink)); }
 
-  // Until all steps are done, the scenario's time has passed, or `stop` was set. `watch` is called now and then.
+  // Until all steps are done, the scenario's time has passed or its loss is reached, or `stop` was set. `watch` is called now and then.
   Outcome run(const std::atomic<bool>& stop, const std::function<void()>& watch = {});
 
  private:
@@ -56,7 +56,7 @@ class Simulation {
   Task<> live(std::size_t rank);
   Task<> train(Peer& peer);
   Task<> take_steps(Peer& peer);
-  Task<> evaluate(Peer& peer);
+  Task<double> evaluate(Peer& peer);
   pipeline::Admission may_begin(std::uint64_t step);
   void stepped(Peer& peer, wire::StepReport report);
   void end_now();

@@ -116,6 +116,13 @@ TEST_F(SimulationTest, TiedParametersMayComeLate) {
   EXPECT_EQ(outcome.summary.steps, 20);
 }
 
+TEST_F(SimulationTest, ALossThatIsReachedEndsTheRun) {
+  const Outcome outcome = simulate(kFour, {"swarm.clusters=2", "simulate.compute=real", "train.eval_every=5",
+                                           "train.eval_batches=1", "simulate.until_loss=100"});
+  EXPECT_EQ(outcome.summary.steps, 5);
+  EXPECT_LT(*outcome.summary.eval_loss, 100);
+}
+
 TEST_F(SimulationTest, TheSameSeedGivesTheSameRunToTheByte) {
   const std::vector<std::string> settings = {"swarm.clusters=2", "pipeline.schedule=async", "sync.method=palsgd",
                                              "sync.interval=5",  "sync.warmup_steps=5",     "peer.0.jitter=0.3"};
@@ -195,6 +202,8 @@ TEST_F(SimulationTest, WhatCannotBeIsSaidInASentence) {
     return std::string();
   };
   EXPECT_THAT(refusal("", {}), HasSubstr("there is no peer"));
+  EXPECT_THAT(refusal(kFour, {"simulate.until_loss=1"}), HasSubstr("simulate.compute"));
+  EXPECT_THAT(refusal(kFour, {"sync.average_moments=true", "sync.codec=bf16"}), HasSubstr("average_moments"));
   EXPECT_THAT(refusal("[[peer]]\ncount = 2\nmemory = '1kB'\n", {}), HasSubstr("does not fit"));
   EXPECT_THAT(refusal("[[peer]]\nname = 'a'\n[[peer]]\nname = 'b'\n[[link]]\nfrom = 'a'\nto = 'b'\n"
                       "bandwidth = '0bit'\n",

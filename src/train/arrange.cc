@@ -24,6 +24,7 @@ constexpr Bytes kBytesPerLink = 3 << 20;
 constexpr double kUsable = 0.95;
 
 constexpr double kByteCost = 0.6e-9;  // processor seconds for a byte that is sent or received
+constexpr double kOverhead = 1e-3;    // seconds of a step for reports, and from one thread to another
 
 // Whoever says that it is worse than this is taken to be this bad.
 constexpr double kSlowest = 1e-3;        // speed
@@ -97,15 +98,17 @@ plan::MethodOptions method_of(const config::Settings& settings) {
 std::vector<plan::MethodOptions> methods_of(config::Settings settings, std::size_t layers) {
   if (settings.sync.method != "auto") return {method_of(settings)};
   std::vector<plan::MethodOptions> methods;
+  std::exception_ptr refusal;
   for (const char* name : {"allreduce", "gossip", "local-sgd", "diloco", "palsgd"}) {
     settings.sync.method = name;
     try {
       check_sync(settings, layers);
       methods.push_back(method_of(settings));
     } catch (const InputError&) {
-      // Its settings are not for this method.
+      refusal = std::current_exception();  // settings that are not for this method
     }
   }
+  if (methods.empty()) std::rethrow_exception(refusal);
   return methods;
 }
 
@@ -177,6 +180,7 @@ plan::Swarm swarm_of(const std::vector<swarm::Means>& means, bool local) {
     peer.jitter = std::min(ready.jitter, kMostJitter);
     peer.update = std::min(ready.update, kSlowestUpdate);
     peer.byte_cost = kByteCost;
+    peer.overhead = kOverhead;
     if (!ready.layers.empty()) {
       auto layers = std::make_shared<std::vector<plan::LayerTimes>>();
       for (const wire::LayerTimes& layer : ready.layers) {
@@ -214,6 +218,7 @@ plan::Swarm described_swarm(const config::Settings& settings, const Profile& pro
     peer.pace = described.speed;
     peer.update = profile.update;
     peer.byte_cost = kByteCost;
+    peer.overhead = kOverhead;
     peer.jitter = described.jitter > 0 ? described.jitter : profile.jitter;
     if (described.step_time.count() > 0) peer.step_time = std::chrono::duration<double>(described.step_time).count();
     if (described.memory) {
@@ -277,6 +282,14 @@ plan::Swarm described_swarm(const config::DescribedSwarm& description, const Pro
   }
   plan::check(swarm);
   return swarm;
+}
+
+void learn(plan::Swarm& swarm, std::size_t peer, const std::vector<wire::SurveyedLink>& links) {
+  for (const wire::SurveyedLink& link : links) {
+    const auto known = swarm.links.find({link.peer, peer});
+    if (known == swarm.links.end() || link.bandwidth <= 0) continue;
+    known->second.bandwidth = std::max(known->second.bandwidth, link.bandwidth);
+  }
 }
 
 config::DescribedSwarm description_of(const plan::Swarm& swarm) {

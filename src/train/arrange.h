@@ -22,6 +22,10 @@ plan::Swarm described_swarm(const config::Settings& settings, const Profile& pro
 // The same of computers that are described in words.
 plan::Swarm described_swarm(const config::DescribedSwarm& description, const Profile& profile);
 
+// Takes in what a peer's links from others turned out to be in training: those that were faster than measured. One that
+// was slower may only have had less to do.
+void learn(plan::Swarm& swarm, std::size_t peer, const std::vector<wire::SurveyedLink>& links);
+
 // The other way round: peers and links as they were measured, in words; of a link, the slower direction.
 config::DescribedSwarm description_of(const plan::Swarm& swarm);
 

@@ -134,5 +134,17 @@ TEST(ArrangeTest, WhatCannotBeIsSaidInOneSentence) {
   EXPECT_THAT(refusal({"swarm.peers=2", "pipeline.stages=[[0, 4], [4, 9]]"}), HasSubstr("pipeline.stages ends at"));
 }
 
+// What training has found out about links.
+TEST(ArrangeTest, LinksAreLearntFromWhatTheyCarry) {
+  plan::Swarm swarm;
+  swarm.peers.resize(3);
+  swarm.links[{1, 0}] = {.bandwidth = 2e6, .latency = 0.5};
+  learn(swarm, 0, {{.peer = 1, .bandwidth = 4e6}, {.peer = 2, .bandwidth = 1e6}, {.peer = 77, .bandwidth = 1}});
+  EXPECT_DOUBLE_EQ(swarm.links.at({1, 0}).bandwidth, 4e6);
+  EXPECT_EQ(swarm.links.size(), 1u);
+  learn(swarm, 0, {{.peer = 1, .bandwidth = 2e6}});  // or it had nothing to do
+  EXPECT_DOUBLE_EQ(swarm.links.at({1, 0}).bandwidth, 4e6);
+}
+
 }  // namespace
 }  // namespace rookery::train

@@ -53,8 +53,8 @@ void Pace::begin(std::int64_t step, Kind kind) {
 std::chrono::nanoseconds Pace::step_work() const {
   const auto known = [&](Kind kind) {
     const auto found = kinds_.find(kind);
-    return found == kinds_.end() || found->second.until.empty() ? std::chrono::nanoseconds(0)
-                                                                : found->second.until.back();
+    return found == kinds_.end() || found->second.places.empty() ? std::chrono::nanoseconds(0)
+                                                                 : found->second.places.back().usual;
   };
   const auto all = static_cast<std::int64_t>(options_.micro_batches),
              last = static_cast<std::int64_t>(options_.updates);
@@ -64,10 +64,15 @@ std::chrono::nanoseconds Pace::step_work() const {
 void Pace::keep() {
   if (!is_slowed()) return;
   const std::chrono::nanoseconds worked = processor_time() - worked_before_;
-  if (place_ == work_->until.size()) work_->until.push_back(worked);
-  std::chrono::nanoseconds& known = work_->until[place_++];
-  if (work_->times <= kLearningTimes) known = std::min(known, worked);
-  std::this_thread::sleep_until(start_ + std::chrono::duration_cast<std::chrono::nanoseconds>(known * factor_));
+  if (place_ == work_->places.size()) work_->places.emplace_back();
+  Until& until = work_->places[place_++];
+  if (work_->times <= kLearningTimes) {
+    until.seen.push_back(worked);
+    const auto middle = until.seen.begin() + static_cast<std::ptrdiff_t>(until.seen.size() / 2);
+    std::ranges::nth_element(until.seen, middle);
+    until.usual = *middle;
+  }
+  std::this_thread::sleep_until(start_ + std::chrono::duration_cast<std::chrono::nanoseconds>(until.usual * factor_));
 }
 
 }  // namespace rookery::train

@@ -37,10 +37,14 @@ class Pace {
  private:
   bool is_slowed() const { return options_.speed < 1 || options_.jitter > 0 || options_.step_time.count() > 0; }
 
-  // What the work up to each place takes at full speed: the least that was seen in the first times.
+  // What the work up to a place takes at full speed: the middle of what was seen in the first times.
+  struct Until {
+    std::vector<std::chrono::nanoseconds> seen{};
+    std::chrono::nanoseconds usual{};
+  };
   struct Work {
     std::size_t times = 0;
-    std::vector<std::chrono::nanoseconds> until{};
+    std::vector<Until> places{};
   };
 
   Options options_;

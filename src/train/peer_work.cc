@@ -283,6 +283,8 @@ Task<wire::Ended> PeerWork::work(Connections connections) {
   ended.bytes_sent = all.sent;
   ended.bytes_received = all.received;
   ended.payload_sent = all.payload_sent;
+  auto looking = ask_network<std::vector<wire::SurveyedLink>>([this] { return links_as_they_are(); });
+  ended.links = co_await std::move(looking);
   ended.waited_forward = std::chrono::duration<double>(member.record().waited_forward).count();
   ended.waited_backward = std::chrono::duration<double>(member.record().waited_backward).count();
   for (const auto& [updates, micro_batches] : member.record().staleness) {
@@ -454,6 +456,18 @@ Task<bool> PeerWork::is_of_first_cluster(std::string culprit, bool whole_copy) {
 
 void PeerWork::tell(const wire::SwarmMessage& message) {
   boost::asio::post(network_.executor(), [this, message] { pass_on(message); });
+}
+
+std::vector<wire::SurveyedLink> PeerWork::links_as_they_are() const {
+  std::vector<wire::SurveyedLink> links;
+  for (std::size_t rank = 0; rank < part_.links.size(); ++rank) {
+    if (part_.links[rank] == nullptr) continue;
+    const net::LinkStatistics own = part_.links[rank]->statistics();
+    links.push_back({.peer = static_cast<std::uint32_t>(rank),
+                     .bandwidth = own.bandwidth,
+                     .latency = std::chrono::duration<double>(own.round_trip).count() / 2});
+  }
+  return links;
 }
 
 // Since it began to train.

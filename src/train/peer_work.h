@@ -89,6 +89,7 @@ class PeerWork final : public swarm::Work {
   // On the network thread.
   void leave(const net::LinkError& reason);
   net::Traffic traffic() const;
+  std::vector<wire::SurveyedLink> links_as_they_are() const;
   void pass_on(wire::SwarmMessage message);
   void show(const wire::StepReport& report);
   void offer(Saving saving);

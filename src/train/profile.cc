@@ -27,9 +27,15 @@ using nlohmann::json;
 
 constexpr int kRepetitions = 5;
 constexpr double kMostJitter = 0.5;
+constexpr std::chrono::seconds kPatience(60);  // with others who measure the same
 constexpr std::int64_t kMaxProfileBytes = 16 << 20;
 
 double seconds(std::chrono::nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
+
+double middle_of(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
+  return values[values.size() / 2];
+}
 
 // Layers of the same size are alike: each takes what the middle one of them was measured to take. Cuts then do not
 // follow the noise.
@@ -43,8 +49,8 @@ void even_out(plan::ModelProfile& profile) {
     for (double plan::LayerProfile::*const time : {&plan::LayerProfile::forward, &plan::LayerProfile::backward}) {
       std::vector<double> times;
       for (const plan::LayerProfile* layer : layers) times.push_back(layer->*time);
-      std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
-      for (plan::LayerProfile* layer : layers) layer->*time = times[times.size() / 2];
+      const double middle = middle_of(std::move(times));
+      for (plan::LayerProfile* layer : layers) layer->*time = middle;
     }
   }
 }
@@ -62,13 +68,12 @@ bool are_alike(const Batch& one, const Batch& other) {
 }
 
 // Micro-batches as they come in training: one, or several where samples differ in length.
-std::vector<Batch> typical_batches(const Blueprint& blueprint) {
-  constexpr std::uint64_t kUnlike = 8;
+std::vector<Batch> typical_batches(const Blueprint& blueprint, std::uint64_t most = 16) {
   const config::Train& t = blueprint.settings.train;
   const auto samples = static_cast<std::uint64_t>(t.batch / t.micro_batches);
   const data::Sampler sampler(1, blueprint.data->size(data::Split::kTrain));
   std::vector<Batch> batches;
-  for (std::uint64_t first = 0; first < kUnlike * samples; first += samples) {
+  for (std::uint64_t first = 0; first < most * samples; first += samples) {
     std::vector<data::Sampler::Place> places;
     for (std::uint64_t i = 0; i < samples; ++i) places.push_back(sampler.at(first + i));
     batches.push_back(blueprint.data->batch(data::Split::kTrain, places));
@@ -86,7 +91,18 @@ double variance_of(const std::vector<double>& values) {
   return variance;
 }
 
-// What the first so many layers take, as a mean over these micro-batches.
+// What it takes to make a micro-batch.
+double measured_batch(const Blueprint& blueprint) {
+  std::vector<double> times;
+  for (int i = 0; i < kRepetitions; ++i) {
+    const auto start = model::computing_time();
+    const std::size_t made = typical_batches(blueprint, 1).size();
+    times.push_back(seconds(model::computing_time() - start) / static_cast<double>(made));
+  }
+  return middle_of(std::move(times));
+}
+
+// What the first so many layers take, as a mean over these micro-batches; the first one with making them.
 Profile measured(const Blueprint& blueprint, const std::vector<Batch>& batches, int repetitions,
                  std::size_t layers = std::numeric_limits<std::size_t>::max()) {
   Profile profile;
@@ -111,11 +127,36 @@ Profile measured(const Blueprint& blueprint, const std::vector<Batch>& batches, 
       noise += std::pow(seconds(cost.deviation), 2) / many;
     }
   }
+  if (repetitions > 0) profile.layers.front().forward += measured_batch(blueprint);
   const double mean = std::accumulate(takes.begin(), takes.end(), 0.0) / many;
   // Of a step's micro-batches some are long and some are short.
   const double unlike = variance_of(takes) / static_cast<double>(blueprint.settings.train.micro_batches);
   if (mean > 0) profile.jitter = std::min(kMostJitter, std::sqrt(noise + unlike) / mean);
   return profile;
+}
+
+// Again and again, because a computer that does other things too is faster at one moment than at another.
+Profile measured_for_a_while(const Blueprint& blueprint) {
+  constexpr std::chrono::milliseconds kWhile(1000);
+  constexpr std::size_t kMost = 25;
+  const std::vector<Batch> batches = typical_batches(blueprint);
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<Profile> all;
+  do {
+    all.push_back(measured(blueprint, batches, kRepetitions));
+  } while (all.size() < kMost && std::chrono::steady_clock::now() - start < kWhile);
+  Profile usual = all.front();
+  const auto middle = [&](auto value_of) {
+    std::vector<double> values;
+    for (const Profile& profile : all) values.push_back(value_of(profile));
+    return middle_of(std::move(values));
+  };
+  usual.jitter = middle([](const Profile& profile) { return profile.jitter; });
+  for (std::size_t i = 0; i < usual.layers.size(); ++i) {
+    usual.layers[i].forward = middle([&](const Profile& profile) { return profile.layers[i].forward; });
+    usual.layers[i].backward = middle([&](const Profile& profile) { return profile.layers[i].backward; });
+  }
+  return usual;
 }
 
 // What the first layers take now, as a share of what they are known to take.
@@ -151,22 +192,26 @@ double measured_update(const Blueprint& blueprint, const plan::ModelProfile& lay
   store.initialize(1);
   store.zero_gradients();
   const auto optimizer = make_optimizer(optimizer_options(blueprint.settings.train), store);
-  double least = std::numeric_limits<double>::infinity();
+  constexpr Bytes kBytesOfAParameter = 16;  // weight, gradient and moments
+  model::Others others(model.parameter_count() * kBytesOfAParameter);
+  std::vector<double> times;
   for (int i = 0; i <= kRepetitions; ++i) {
-    const auto start = std::chrono::steady_clock::now();
+    others.pass();
+    const auto start = model::computing_time();
     const double scale = clip_scale(gradient_norm(store), blueprint.settings.train.clip);
     optimizer->step(1e-3, scale);
     store.zero_gradients();
-    if (i > 0) least = std::min(least, seconds(std::chrono::steady_clock::now() - start));
+    if (i > 0) times.push_back(seconds(model::computing_time() - start));
   }
-  return least / static_cast<double>(store.values().numel());
+  return middle_of(std::move(times)) / static_cast<double>(store.values().numel());
 }
 
 fs::path file_of(const Blueprint& blueprint, const fs::path& folder) {
   const config::Train& t = blueprint.settings.train;
   const std::string all =
-      fmt::format("{} {} {} {} {} {}", fingerprint(*blueprint.model), t.batch / t.micro_batches, at::get_num_threads(),
-                  t.device, t.optimizer, blueprint.settings.model.dropout > 0);
+      fmt::format("{} {} {} {} {} {} {} {}", fingerprint(*blueprint.model), t.batch / t.micro_batches,
+                  at::get_num_threads(), t.device, t.optimizer, blueprint.settings.model.dropout > 0,
+                  blueprint.data_fingerprint, blueprint.settings.data.augment);
   return folder / (digest(std::as_bytes(std::span(all))) + ".json");
 }
 
@@ -215,7 +260,7 @@ Profile measure_and_keep(const Blueprint& blueprint, const fs::path& file) {
 }  // namespace
 
 Profile measure_profile(const Blueprint& blueprint) {
-  Profile profile = measured(blueprint, typical_batches(blueprint), kRepetitions);
+  Profile profile = measured_for_a_while(blueprint);
   even_out(profile.layers);
   profile.update = measured_update(blueprint, profile.layers);
   return profile;
@@ -234,6 +279,9 @@ Profile known_profile(const Blueprint& blueprint, const fs::path& folder) {
 Profile current_profile(const Blueprint& blueprint, const fs::path& folder) {
   constexpr double kNoticeable = 1.1;
   const fs::path file = file_of(blueprint, folder);
+  std::error_code ignored;
+  fs::create_directories(folder, ignored);
+  const FileLock alone(fs::path(file) += ".lock", kPatience);
   std::optional<Profile> profile = recall(blueprint, file);
   if (profile) {
     const double pace = pace_of(blueprint, *profile);

@@ -22,6 +22,7 @@ Profile measure_profile(const Blueprint& blueprint);
 Profile known_profile(const Blueprint& blueprint, const std::filesystem::path& folder);
 
 // The same, unless this computer is noticeably faster or slower than it was then: a look at the first layers tells.
+// Processes of one computer do so one after another.
 Profile current_profile(const Blueprint& blueprint, const std::filesystem::path& folder);
 
 // What layers take in bytes, and how many parameters they have: as above, with times that are a first guess.

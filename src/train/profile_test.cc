@@ -31,7 +31,9 @@ class ProfileTest : public testing::Test {
 
   fs::path kept() const {
     std::vector<fs::path> files;
-    for (const auto& entry : fs::directory_iterator(folder_)) files.push_back(entry.path());
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      if (entry.path().extension() == ".json") files.push_back(entry.path());  // beside its lock
+    }
     EXPECT_EQ(files.size(), 1u);
     return files.at(0);
   }

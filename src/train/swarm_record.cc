@@ -298,6 +298,12 @@ std::optional<wire::Evaluated> SwarmRecord::mean_of(const std::map<std::string, 
 
 void SwarmRecord::ended(const std::string& peer, const wire::Ended& summary) { peers_.at(peer).ended = summary; }
 
+std::vector<wire::SurveyedLink> SwarmRecord::links_of(const std::string& peer) const {
+  const auto found = peers_.find(peer);
+  const bool has_ended = found != peers_.end() && found->second.ended;
+  return has_ended ? found->second.ended->links : std::vector<wire::SurveyedLink>();
+}
+
 // On another thread: nothing that others change is touched here.
 bool SwarmRecord::keep(std::uint64_t step, const std::filesystem::path& folder) {
   const CheckpointInfo info = read_checkpoint_info(folder);

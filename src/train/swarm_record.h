@@ -52,6 +52,10 @@ class SwarmRecord final : public swarm::Watcher {
   void saved(const std::string& peer, std::uint64_t step) override;
 
   bool has_plan() const { return has_plan_; }
+
+  // What a peer's links from others turned out to be, by their ranks; empty if it has not ended.
+  std::vector<wire::SurveyedLink> links_of(const std::string& peer) const;
+
   std::optional<std::int64_t> saved_step() const { return saved_step_; }
 
   // After the last step: passes what is left on to the sinks, and writes summary.json if the run has come to its end.

@@ -107,6 +107,14 @@ SwarmRun::SwarmRun(config::Settings settings, RunDirectory directory, bool resum
 
 SwarmRun::~SwarmRun() { host_->close(); }
 
+void SwarmRun::keep_measured() const {
+  try {
+    replace_file(directory_.measured_peers(), config::to_toml(description_of(measured_)));
+  } catch (const Error& error) {
+    spdlog::warn("what was measured cannot be kept: {}", error.what());
+  }
+}
+
 RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<void()>& watch) {
   const fs::path incoming = directory_.root() / ".incoming";
   fs::remove_all(incoming);
@@ -120,13 +128,9 @@ RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<vo
                                     .checkpoint = checkpoint_,
                                     .incoming = incoming};
   options.arrange = [this](wire::Plan& plan, const std::vector<swarm::Means>& means) {
-    const plan::Swarm swarm = swarm_of(means, local_);
-    arrange(blueprint_, swarm, plan);
-    try {
-      replace_file(directory_.measured_peers(), config::to_toml(description_of(swarm)));
-    } catch (const Error& error) {
-      spdlog::warn("what was measured cannot be kept: {}", error.what());
-    }
+    measured_ = swarm_of(means, local_);
+    arrange(blueprint_, measured_, plan);
+    keep_measured();
     const config::Settings decided = config::changed(blueprint_.settings, plan.settings);
     check_rings(decided, plan, blueprint_.model->size());
     if (resumed_) {
@@ -177,6 +181,10 @@ RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<vo
   world_.run(aside_.call([] {}));  // what is still being kept
   std::error_code ignored;
   fs::remove_all(incoming, ignored);
+  for (std::size_t i = 0; i < measured_.peers.size(); ++i) {
+    learn(measured_, i, record_->links_of(measured_.peers[i].name));
+  }
+  if (record_->has_plan()) keep_measured();
   RunOutcome outcome{.summary = record_->finish()};
   outcome.interrupted = outcome.summary.steps < blueprint_.settings.train.steps;
   if (!failure) return outcome;

@@ -8,6 +8,7 @@
 #include "base/loop_thread.h"
 #include "base/real_world.h"
 #include "net/host.h"
+#include "plan/swarm.h"
 #include "swarm/coordinator.h"
 #include "swarm/files.h"
 #include "train/blueprint.h"
@@ -55,6 +56,8 @@ class SwarmRun {
   RunOutcome train(const std::atomic<bool>& stop, const std::function<void()>& watch = {});
 
  private:
+  void keep_measured() const;
+
   Blueprint blueprint_;
   RunDirectory directory_;
   Position began_at_;
@@ -63,6 +66,7 @@ class SwarmRun {
   bool local_;
   std::vector<swarm::OfferedFile> data_files_, checkpoint_;
   std::optional<CheckpointInfo> resumed_;  // what that one says
+  plan::Swarm measured_;                   // the peers and their links, once there is a plan
 
   LoopThread aside_;  // for long work
   RealWorld world_;

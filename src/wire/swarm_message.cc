@@ -101,16 +101,20 @@ void write(const Survey& m, proto::SwarmMessage& out) {
   for (const Contact& peer : m.peers) p.add_peers(text_of(encode(peer)));
 }
 
-void write(const Surveyed& m, proto::SwarmMessage& out) {
-  proto::Surveyed& p = *out.mutable_surveyed();
-  p.set_number(m.number);
-  for (const SurveyedLink& link : m.links) {
-    proto::SurveyedLink& q = *p.add_links();
+void write(const std::vector<SurveyedLink>& links, google::protobuf::RepeatedPtrField<proto::SurveyedLink>& out) {
+  for (const SurveyedLink& link : links) {
+    proto::SurveyedLink& q = *out.Add();
     q.set_peer(link.peer);
     q.set_bandwidth(link.bandwidth);
     q.set_latency(link.latency);
     q.set_while_sharing(link.while_sharing);
   }
+}
+
+void write(const Surveyed& m, proto::SwarmMessage& out) {
+  proto::Surveyed& p = *out.mutable_surveyed();
+  p.set_number(m.number);
+  write(m.links, *p.mutable_links());
   p.set_culprit(m.culprit);
   p.set_text(cut(m.text));
 }
@@ -191,6 +195,7 @@ void write(const Ended& m, proto::SwarmMessage& out) {
     q.set_segment(segment.segment);
     q.set_digest(segment.digest);
   }
+  write(m.links, *p.mutable_links());
 }
 
 void write(const Failed& m, proto::SwarmMessage& out) {
@@ -206,7 +211,7 @@ void write(const Halted& m, proto::SwarmMessage& out) { out.mutable_halted()->se
 void write(const EndAt& m, proto::SwarmMessage& out) { out.mutable_end_at()->set_step(m.step); }
 
 Introduction read(const proto::Introduction& p) {
-  return {.contact = contact_of(p.contact()), .memory = p.memory(), .host = word(p.host(), kMaxHostBytes)};
+  return {.contact = contact_of(p.contact()), .memory = count(p.memory(), kMaxBytes), .host = word(p.host(), kMaxHostBytes)};
 }
 
 std::vector<FileFacts> read(const google::protobuf::RepeatedPtrField<proto::FileFacts>& p) {
@@ -271,20 +276,24 @@ Survey read(const proto::Survey& p) {
   return survey;
 }
 
-Surveyed read(const proto::Surveyed& p) {
-  if (static_cast<std::size_t>(p.links_size()) > kMaxPlannedPeers) refuse("too many links");
-  if (p.text().size() > kMaxReasonBytes) refuse("a long reason");
-  if (!p.culprit().empty() && !is_name(p.culprit())) refuse("a name that is none");
-  Surveyed surveyed{.number = p.number(), .culprit = p.culprit(), .text = printable(p.text())};
+std::vector<SurveyedLink> read(const google::protobuf::RepeatedPtrField<proto::SurveyedLink>& links) {
+  if (static_cast<std::size_t>(links.size()) > kMaxPlannedPeers) refuse("too many links");
+  std::vector<SurveyedLink> surveyed;
   std::set<std::uint32_t> peers;
-  for (const proto::SurveyedLink& link : p.links()) {
+  for (const proto::SurveyedLink& link : links) {
     if (link.peer() >= kMaxPlannedPeers || !peers.insert(link.peer()).second) refuse("a link that is none");
-    surveyed.links.push_back({.peer = link.peer(),
-                              .bandwidth = number(link.bandwidth()),
-                              .latency = number(link.latency()),
-                              .while_sharing = number(link.while_sharing())});
+    surveyed.push_back({.peer = link.peer(),
+                        .bandwidth = number(link.bandwidth()),
+                        .latency = number(link.latency()),
+                        .while_sharing = number(link.while_sharing())});
   }
   return surveyed;
+}
+
+Surveyed read(const proto::Surveyed& p) {
+  if (p.text().size() > kMaxReasonBytes) refuse("a long reason");
+  if (!p.culprit().empty() && !is_name(p.culprit())) refuse("a name that is none");
+  return {.number = p.number(), .links = read(p.links()), .culprit = p.culprit(), .text = printable(p.text())};
 }
 
 Plan read(const proto::Plan& p) {
@@ -368,6 +377,7 @@ Ended read(const proto::Ended& p) {
   for (const proto::SegmentDigest& q : p.segments()) {
     ended.segments.push_back({.segment = q.segment(), .digest = fingerprint(q.digest())});
   }
+  ended.links = read(p.links());
   return ended;
 }
 

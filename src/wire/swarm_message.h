@@ -198,6 +198,7 @@ struct Ended {
   std::vector<std::uint64_t> staleness{};          // how many micro-batches had 0, 1, … updates in between
   std::uint64_t versions = 0;                      // of the weights in memory, at most
   std::vector<SegmentDigest> segments{};           // that it holds, if the copies were made one
+  std::vector<SurveyedLink> links{};               // from others, as they turned out to be while it trained
 
   bool operator==(const Ended&) const = default;
 };

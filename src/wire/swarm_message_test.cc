@@ -69,6 +69,7 @@ TEST(SwarmMessageTest, EveryMessageComesBackAsItWas) {
       EndAt{.step = 18},
       Ended{.peak_memory = 1 << 30, .busy_share = 0.9, .rounds = 12},
       Ended{.entropy_floor = 0.5},
+      Ended{.links = {{.peer = 2, .bandwidth = 1e6, .latency = 0.01}}},
       Failed{.culprit = "attic", .text = "the connection was closed"},
       Failed{.text = "out of memory"},
       Stop{.reason = "interrupted"}};
@@ -120,6 +121,7 @@ TEST(SwarmMessageTest, WhatIsWrongIsRefused) {
                                            saved({.name = "a//b", .size = 1, .digest = std::string(64, 'a')}),
                                            saved({.name = "a/", .size = 1, .digest = std::string(64, 'a')}),
                                            saved({.name = "a/.b", .size = 1, .digest = std::string(64, 'a')}),
+                                           Ended{.links = {{.peer = 1}, {.peer = 1}}},
                                            Ended{.busy_share = std::numeric_limits<double>::infinity()}};
   for (const SwarmMessage& message : wrong) {
     EXPECT_THROW(decode_swarm_message(encode(message)), WireError) << message.index();

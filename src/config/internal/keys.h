@@ -199,6 +199,8 @@ void keys_of(MaybeConst<Simulate> auto& s, auto& v) {
         "how peers make clusters: as plans do, by Ravnest's genetic algorithm, or in equal shares",
         Choice{{"planned", "ravnest", "equal"}});
   v.key("time", s.time, "after which the run ends, e.g. \"1h\"; 0s: when all steps are done", Duration{});
+  v.key("until_loss", s.until_loss, "evaluation loss at which it ends before, with real arithmetic; 0: none",
+        Real{.low = 0, .high = 1e9});
   v.key("step_time", s.step_time, "of a step on a peer of speed 1, e.g. \"2s\"; 0s: as measured on this computer",
         Duration{});
   v.key("scale", s.scale, "how many values each one that is simulated stands for", Real{.low = 1, .high = 1e6});

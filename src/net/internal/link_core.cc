@@ -199,6 +199,13 @@ void LinkCore::heard(std::size_t bytes) {
   if (bytes == 0) return;
   statistics_.bytes_received += bytes;
   heard_ = clock_.now();
+  gauge_.came(heard_, bytes);
+}
+
+LinkStatistics LinkCore::statistics() const {
+  LinkStatistics all = statistics_;
+  all.bandwidth = gauge_.rate();
+  return all;
 }
 
 // Says something every heartbeat, and ends the link when the other end has been silent for too long.

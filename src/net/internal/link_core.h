@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "net/internal/channel_core.h"
+#include "net/internal/gauge.h"
 #include "net/internal/lane.h"
 #include "net/link.h"
 
@@ -31,7 +32,7 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   bool stopped() const { return failure_ != nullptr && !closing_; }  // no loop has anything left to do
   bool has_ended() const { return failure_ != nullptr; }
   static Task<LinkError> ended(std::shared_ptr<LinkCore> self);
-  LinkStatistics statistics() const { return statistics_; }
+  LinkStatistics statistics() const;
   Traffic traffic(std::uint16_t purpose) const;
   std::size_t piece() const { return lanes_.front()->piece(); }
   bool share(std::shared_ptr<const SharedMemory> memory);
@@ -91,6 +92,7 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   bool closing_ = false;  // has ended here; the lanes are saying goodbye
   std::size_t goodbyes_ = 0;
   LinkStatistics statistics_;
+  Gauge gauge_;
   std::map<std::uint16_t, Traffic> traffic_;  // by purpose
   Time heard_{};                              // when bytes arrived last
   Signal ended_;
