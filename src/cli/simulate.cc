@@ -47,12 +47,17 @@ void say(const simulate::Simulation& simulation, const simulate::Outcome& outcom
   const plan::Candidate& candidate = simulation.plan().candidate;
   const std::string method =
       candidate.clusters.size() > 1 ? fmt::format(", kept one by {}", plan::name_of(candidate.method.method)) : "";
-  fmt::print("{:<12} {} peers in {} clusters{}\n", "swarm", s.peers.size(), candidate.clusters.size(), method);
+  std::size_t peers = 0;
+  for (const auto& cluster : candidate.clusters) peers += cluster.size();
+  fmt::print("{:<12} {} peers in {} clusters{}\n", "swarm", peers, candidate.clusters.size(), method);
+  if (outcome.lost > 0)
+    fmt::print("{:<12} {} peers were lost, and others came in their place\n", "churn", outcome.lost);
   fmt::print("{:<12} {} steps in {}\n", "time", s.steps, duration(outcome.virtual_seconds));
   fmt::print("{:<12} {:.4g} samples/s\n", "throughput", s.samples_per_second);
   fmt::print("{:<12} peers compute for {:.1f}% of the time, and wait for each other {:.1f}%\n", "utilisation",
              100 * utilisation(s), 100 * s.exposed_communication_share.value_or(0));
-  fmt::print("{:<12} {} sent in {} rounds\n", "traffic", format_bytes(s.bytes_sent.value_or(0)), s.rounds.value_or(0));
+  fmt::print("{:<12} {} sent in {} rounds{}\n", "traffic", format_bytes(s.bytes_sent.value_or(0)), s.rounds.value_or(0),
+             s.rounds_failed > 0 ? fmt::format("; a peer's part in a round failed {} times", s.rounds_failed) : "");
   if (s.eval_loss) fmt::print("{:<12} {:.4f}\n", "eval loss", *s.eval_loss);
   if (s.measured_step_seconds && s.predicted_step_seconds) {
     fmt::print("{:<12} {} a step, predicted {} ({:+.0f}%)\n", "took", duration(*s.measured_step_seconds),
@@ -92,6 +97,7 @@ int simulate(SimulateOptions options) {
     result["virtual_seconds"] = outcome.virtual_seconds;
     result["simulation_seconds"] = took;
     result["utilisation"] = utilisation(outcome.summary);
+    result["peers_lost"] = outcome.lost;
     result["events"] = outcome.events;
     result["trace"] = fmt::format("{:016x}", outcome.trace);
     result["simulation_memory_bytes"] = observe::peak_memory();

@@ -57,6 +57,8 @@ struct Simulate {
   std::chrono::nanoseconds step_time{0};
   double scale = 1;
   std::chrono::nanoseconds heartbeat{std::chrono::seconds(1)};
+  std::chrono::nanoseconds stay{0};
+  std::chrono::nanoseconds absence{std::chrono::seconds(30)};
 
   bool operator==(const Simulate&) const = default;
 };

@@ -81,7 +81,10 @@ Json to_json(const Summary& summary) {
   if (summary.bytes_sent) object["bytes_sent"] = *summary.bytes_sent;
   if (summary.payload_bytes_sent) object["payload_bytes_sent"] = *summary.payload_bytes_sent;
   add_if(object, "exposed_communication_share", summary.exposed_communication_share);
-  if (summary.rounds) object["rounds"] = *summary.rounds;
+  if (summary.rounds) {
+    object["rounds"] = *summary.rounds;
+    object["rounds_failed"] = summary.rounds_failed;
+  }
   add_if(object, "consensus_distance", summary.consensus_distance);
   if (summary.identical_copies) object["identical_copies"] = *summary.identical_copies;
   add_if(object, "predicted_step_seconds", summary.predicted_step_seconds);

@@ -81,6 +81,7 @@ struct Summary {
   std::optional<std::int64_t> payload_bytes_sent{};     // of those, without headers
   std::optional<double> exposed_communication_share{};  // of the peers' time, spent waiting for others
   std::optional<std::int64_t> rounds{};
+  std::int64_t rounds_failed = 0;                  // and were left out, of all peers
   std::optional<double> consensus_distance{};      // of the copies before they were made one at the end
   std::optional<bool> identical_copies{};          // after that, to the last bit
   std::optional<double> predicted_step_seconds{};  // before the first step

@@ -11,7 +11,16 @@ using plan::Action;
 
 StageRunner::StageRunner(Clock& clock, plan::ScheduleOptions options, plan::StagePlace place, Borders& borders,
                          StageWork& work)
-    : clock_(clock), place_(place), borders_(borders), work_(work), agenda_(options, place) {}
+    : clock_(clock), options_(options), place_(place), borders_(&borders), work_(work), agenda_(options, place) {}
+
+void StageRunner::restart(Borders& borders) {
+  borders_ = &borders;
+  agenda_ = plan::Agenda(options_, place_);
+  input_.reset();
+  gradients_.reset();
+  versions_.clear();
+  ends_ = held_ = false;
+}
 
 Task<> StageRunner::run(std::uint64_t end) {
   for (;;) {
@@ -48,11 +57,11 @@ std::optional<Action> StageRunner::next(std::uint64_t end) {
 
 void StageRunner::collect() {
   if (!place_.is_first() && !input_) {
-    input_ = borders_.take_forward();
+    input_ = borders_->take_forward();
     ROOKERY_CHECK(!input_ || input_->micro_batch == agenda_.forwards());
   }
   if (!place_.is_last() && !gradients_) {
-    gradients_ = borders_.take_backward();
+    gradients_ = borders_->take_backward();
     ROOKERY_CHECK(!gradients_ || gradients_->micro_batch == agenda_.backwards());
   }
 }
@@ -66,7 +75,7 @@ Task<> StageRunner::carry_out(Action action) {
     auto passing = work_.forward(place_.is_first() ? Border{.micro_batch = number} : *std::exchange(input_, {}));
     Border output = co_await std::move(passing);
     output.micro_batch = number;
-    if (!place_.is_last()) borders_.send_forward(std::move(output));
+    if (!place_.is_last()) borders_->send_forward(std::move(output));
   } else if (action == Action::kBackward) {
     const std::uint64_t number = agenda_.backwards();
     const Span span(watch_, "backward", number);
@@ -75,7 +84,7 @@ Task<> StageRunner::carry_out(Action action) {
     auto passing = work_.backward(place_.is_last() ? Border{.micro_batch = number} : *std::exchange(gradients_, {}));
     Border gradients = co_await std::move(passing);
     gradients.micro_batch = number;
-    if (!place_.is_first()) borders_.send_backward(std::move(gradients));
+    if (!place_.is_first()) borders_->send_backward(std::move(gradients));
   } else {
     const Span span(watch_, "update", agenda_.updates());
     auto updating = work_.update(agenda_.updates());
@@ -91,7 +100,7 @@ Task<> StageRunner::wait(bool for_forward) {
   const Time start = clock_.now();
   const Span span(watch_, for_forward ? "wait for a forward" : "wait for a backward",
                   for_forward ? agenda_.forwards() : agenda_.backwards());
-  auto waiting = borders_.changed().wait();
+  auto waiting = borders_->changed().wait();
   co_await std::move(waiting);
   (for_forward ? record_.waited_forward : record_.waited_backward) += clock_.now() - start;
 }

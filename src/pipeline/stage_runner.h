@@ -58,11 +58,15 @@ class StageRunner {
   // updates are made. Requires: `end` is a multiple of what an update takes. Throws LinkError if a neighbour is lost.
   Task<> run(std::uint64_t end);
 
+  // Begins anew, with other ways to the neighbours: what was on its way is forgotten, and the next micro-batch is
+  // number 0. The record goes on. Requires: run() is not under way. The borders outlive this.
+  void restart(Borders& borders);
+
   // Everything that it does, by micro-batch, and its waits are spans from now on.
   void watch(BeginSpan actions) { watch_ = std::move(actions); }
 
   // Admissions may have changed.
-  void wake() { borders_.changed().notify(); }
+  void wake() { borders_->changed().notify(); }
 
   std::uint64_t micro_batches() const { return agenda_.backwards(); }  // that have gone through
   std::uint64_t updates() const { return agenda_.updates(); }
@@ -75,8 +79,9 @@ class StageRunner {
   Task<> wait(bool for_forward);
 
   Clock& clock_;
+  plan::ScheduleOptions options_;
   plan::StagePlace place_;
-  Borders& borders_;
+  Borders* borders_;
   StageWork& work_;
   plan::Agenda agenda_;
   std::optional<Border> input_, gradients_;          // that came, and are due

@@ -34,25 +34,36 @@ std::optional<std::vector<std::size_t>> axes_of(std::size_t places, std::size_t 
   return axes;
 }
 
+// Peers in a grid.
+struct Grid {
+  std::vector<std::size_t> axes;
+  std::size_t places = 1;  // the i-th of those who have none goes with rank i
+};
+
+Grid grid_of(std::size_t peers, std::size_t most, std::size_t together) {
+  Grid grid;
+  if (together > most) together = 1;
+  if (together > 1) grid.axes.push_back(together);
+  std::size_t blocks = peers / together;
+  if (blocks > 1 && blocks <= most) {
+    grid.axes.push_back(blocks);
+  } else if (blocks > most) {
+    std::optional<std::vector<std::size_t>> others = axes_of(blocks, most);
+    while (!others) others = axes_of(--blocks, most);
+    grid.axes.insert(grid.axes.end(), others->begin(), others->end());
+  }
+  grid.places = blocks * together;
+  return grid;
+}
+
 }  // namespace
 
 std::vector<GridPhase> grid_phases(std::size_t rank, std::size_t peers, std::size_t most, std::size_t together) {
   ROOKERY_CHECK(rank < peers && most >= 2, "rank {} of {}, rings of {}", rank, peers, most);
   ROOKERY_CHECK(together >= 1 && peers % together == 0, "blocks of {} among {}", together, peers);
   if (peers == 1) return {};
-  if (together > most) together = 1;
-  std::vector<std::size_t> axes;
-  if (together > 1) axes.push_back(together);
-  std::size_t blocks = peers / together;
-  if (blocks > 1 && blocks <= most) {
-    axes.push_back(blocks);
-  } else if (blocks > most) {
-    std::optional<std::vector<std::size_t>> others = axes_of(blocks, most);
-    while (!others) others = axes_of(--blocks, most);
-    axes.insert(axes.end(), others->begin(), others->end());
-  }
-  const std::size_t places = blocks * together;
-  const std::size_t beside = peers - places;  // who has no place; the i-th of them goes with rank i
+  const auto [axes, places] = grid_of(peers, most, together);
+  const std::size_t beside = peers - places;
   using enum GridPhase::Kind;
   if (rank >= places) {
     const std::vector<std::size_t> pair = {rank - places, rank};
@@ -71,6 +82,16 @@ std::vector<GridPhase> grid_phases(std::size_t rank, std::size_t peers, std::siz
   }
   if (rank < beside) phases.push_back({.kind = kHandOn, .number = axes.size() + 1, .members = {rank, rank + places}});
   return phases;
+}
+
+std::vector<std::vector<std::size_t>> grid_turns(std::size_t rank, std::size_t peers, std::size_t most) {
+  const auto [axes, places] = grid_of(peers, most, 1);
+  const std::size_t first = places < peers ? 0 : 1;  // with nobody beside the grid there is no such phase
+  std::vector<std::vector<std::size_t>> turns(axes.size() + 1 - first, {rank});
+  for (GridPhase& phase : grid_phases(rank, peers, most)) {
+    if (phase.kind != GridPhase::Kind::kHandOn) turns[phase.number - first] = std::move(phase.members);
+  }
+  return turns;
 }
 
 std::size_t block_of(std::size_t peers, const std::function<bool(std::size_t, std::size_t)>& are_close) {

@@ -36,6 +36,12 @@ struct GridPhase {
 // Requires: rank < peers, most >= 2, together divides peers
 std::vector<GridPhase> grid_phases(std::size_t rank, std::size_t peers, std::size_t most, std::size_t together = 1);
 
+// The same one axis at a time: with whom a peer averages in the first round, the second, and so on, until the rounds
+// begin again with the first. After all of them everybody has something of everybody. Ranks, ascending, the peer's own
+// among them; those with no place in the grid have a round with somebody in it.
+// Requires: rank < peers, most >= 2
+std::vector<std::vector<std::size_t>> grid_turns(std::size_t rank, std::size_t peers, std::size_t most);
+
 // The size of the blocks of neighbours that are close to each other, if there are several blocks, all of one size;
 // else 1.
 std::size_t block_of(std::size_t peers, const std::function<bool(std::size_t, std::size_t)>& are_close);

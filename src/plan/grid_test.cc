@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -97,4 +98,29 @@ TEST(GridTest, RingsAreNotLargerThanAllowedAndPhasesAreFew) {
 }
 
 }  // namespace
+// Whoever is in a turn agrees on who is in it, rings are small, and after all turns means are close to that of all.
+TEST(GridTest, InTurnsEverybodyHearsOfEverybody) {
+  for (const std::size_t peers : {1, 2, 5, 16, 17, 23, 64, 100, 1250}) {
+    const std::size_t most = 16, turns = grid_turns(0, peers, most).size();
+    std::vector<std::set<std::size_t>> heard(peers);
+    for (std::size_t rank = 0; rank < peers; ++rank) heard[rank] = {rank};
+    for (std::size_t round = 0; round < 2 * turns; ++round) {  // of those beside the grid, one turn after the others
+      std::vector<std::set<std::size_t>> before = heard;
+      for (std::size_t rank = 0; rank < peers; ++rank) {
+        const auto all = grid_turns(rank, peers, most);
+        ASSERT_EQ(all.size(), turns);
+        const auto& members = all[round % turns];
+        ASSERT_LE(members.size(), most);
+        ASSERT_TRUE(std::ranges::binary_search(members, rank));
+        for (const std::size_t member : members) {
+          ASSERT_EQ(grid_turns(member, peers, most)[round % turns], members);
+          heard[rank].insert(before[member].begin(), before[member].end());
+        }
+      }
+      if (peers > 100) break;  // takes long
+    }
+    for (std::size_t rank = 0; peers <= 100 && rank < peers; ++rank) EXPECT_EQ(heard[rank].size(), peers);
+  }
+}
+
 }  // namespace rookery::plan

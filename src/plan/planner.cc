@@ -194,13 +194,16 @@ class Planner {
 }  // namespace
 
 double worth(const Candidate& candidate) {
-  constexpr double kMix = 0.02, kInterval = 0.02, kStale = 0.12;
-  double cost = 1;
+  constexpr double kCritical = 1.4;  // batches
+  constexpr double kMix = 0.16, kInterval = 0.05, kOuter = 0.005, kStale = 0.45;
+  const auto clusters = static_cast<double>(candidate.clusters.size());
+  const auto updates = static_cast<double>(candidate.schedule.updates());
   const MethodOptions& method = candidate.method;
-  if (candidate.clusters.size() > 1) {
-    if (method.method == Method::kGossip) cost += kMix;
-    if (is_local(method.method)) cost += kInterval * std::log2(static_cast<double>(method.interval));
-  }
+  const double doublings = std::log2(clusters), interval = std::log2(static_cast<double>(method.interval));
+  double cost = 1;
+  if (method.method == Method::kGossip) cost += kMix * doublings;
+  if (method.method == Method::kLocalSgd) cost += kInterval * interval * doublings;
+  if (method.method == Method::kDiloco || method.method == Method::kPalsgd) cost += kOuter * interval * doublings;
   std::uint64_t staleness = 0;
   for (const Partition& partition : candidate.partitions) {
     for (std::size_t s = 0; s < partition.cut.size(); ++s) {
@@ -209,8 +212,8 @@ double worth(const Candidate& candidate) {
       staleness = std::max(staleness, staleness_bound(own, {s, partition.cut.size()}));
     }
   }
-  const auto updates = static_cast<double>(candidate.schedule.updates());
-  return 1 / (cost + kStale * static_cast<double>(staleness) / updates);
+  cost += kStale * static_cast<double>(staleness) / updates;
+  return (kCritical + 1) / (kCritical + clusters / updates) / cost;
 }
 
 std::vector<Option> decide(const Job& job, const Swarm& swarm, const Wishes& wishes) {

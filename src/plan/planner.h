@@ -24,12 +24,13 @@ struct Wishes {
 struct Option {
   Candidate candidate;
   Prediction prediction;
-  double worth = 1;  // of a sample, compared with one of a synchronous step
+  double worth = 1;  // of a sample, compared with one of a synchronous step of one cluster
 
   double value() const { return prediction.samples_per_second * worth; }
 };
 
-// What a sample is worth with a schedule and a method, by what staleness and long intervals cost.
+// What a sample is worth with a schedule and a method, by what large batches, staleness and long intervals cost; 1 in
+// one cluster with a synchronous schedule.
 // docs/runtime-model.md says where the figures come from.
 double worth(const Candidate& candidate);
 

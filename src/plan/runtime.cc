@@ -122,7 +122,8 @@ class Forecast {
         rings_of_peer_(swarm.peers.size(), 0.0),
         slowdown_(swarm.peers.size(), 1.0),
         border_bytes_(swarm.peers.size(), 0.0),
-        mixed_bytes_(swarm.peers.size(), 0.0) {
+        mixed_bytes_(swarm.peers.size(), 0.0),
+        paces_(swarm.peers.size()) {
     ROOKERY_CHECK(clusters_ > 0 && candidate.partitions.size() == clusters_);
     find_computers();
     find_ways();
@@ -245,7 +246,11 @@ class Forecast {
         (demand(middle) > cores ? low : high) = middle;
       }
       for (const Work& own : all) {
-        if (own.alone > 0) slowdown_[own.peer] = std::max(own.asked, own.full * high) / own.alone;
+        const double takes = std::max(own.asked, own.full * high);
+        if (own.alone > 0) slowdown_[own.peer] = takes / own.alone;
+        // Only the time varies that it waits to be as slow as it is asked to be.
+        const Peer& peer = swarm_.peers[own.peer];
+        if (takes > 0 && (peer.step_time || peer.pace < 1)) paces_[own.peer] = {own.asked / takes, own.full * high / takes};
       }
       idle_cores_[processors] = std::max(0.0, cores - demand(high));
     }
@@ -432,7 +437,8 @@ class Forecast {
         continue;
       }
       Random random({job_.seed, kDraws, peer, step});
-      most = std::max(most, std::max(kLeastFactor, 1 + jitter * normal(random)));
+      const double drawn = std::max(kLeastFactor, 1 + jitter * normal(random));
+      most = std::max(most, std::max(paces_[peer].least, paces_[peer].asked * drawn));
     }
     return most;
   }
@@ -674,6 +680,12 @@ class Forecast {
   double line_ = 0;                  // when the links have done all rounds so far
   double rounds_ = 0;                // averages of the whole model so far
   std::vector<double> mixed_bytes_;  // that each peer has sent in gossip
+
+  // What a peer takes by the pace that it keeps, and what it has to compute, as shares of what it takes.
+  struct Paced {
+    double asked = 1, least = 0;
+  };
+  std::vector<Paced> paces_;
 };
 
 }  // namespace

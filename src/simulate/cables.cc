@@ -16,12 +16,19 @@ constexpr int kSilence = 10;  // heartbeats without a word
 constexpr Duration kScaledTurn = std::chrono::milliseconds(50);
 constexpr double kScaledPiece = 1024;
 
+void add(const net::Traffic& traffic, net::Traffic& sum) {
+  sum.sent += traffic.sent;
+  sum.received += traffic.received;
+  sum.payload_sent += traffic.payload_sent;
+  sum.payload_received += traffic.payload_received;
+}
+
 BitsPerSecond bits(double bytes_per_second) { return std::isfinite(bytes_per_second) ? 8 * bytes_per_second : 0; }
 
 }  // namespace
 
 Cables::Cables(Clock& clock, const plan::Swarm& swarm, CablesOptions options)
-    : clock_(clock), swarm_(swarm), options_(options), ends_(swarm.peers.size()) {
+    : clock_(clock), swarm_(swarm), options_(options), ends_(swarm.peers.size()), ended_(swarm.peers.size()) {
   std::map<std::string, std::shared_ptr<net::Card>> by_host;
   for (const plan::Peer& peer : swarm.peers) {
     auto card = std::make_shared<net::Card>(net::Card{.bandwidth = bits(peer.uplink)});
@@ -58,18 +65,34 @@ net::Link* Cables::link(std::size_t from, std::size_t to) {
   return end.get();
 }
 
-net::Traffic Cables::traffic(std::size_t peer) const {
-  net::Traffic all;
+void Cables::cut(std::size_t peer) {
+  const net::LinkError reason(net::Failure::kClosed, swarm_.peers[peer].name, "was lost");
+  for (auto& [other, link] : ends_[peer]) {
+    const auto theirs = ends_[other].find(peer);
+    if (theirs == ends_[other].end()) continue;
+    add(traffic_of(*theirs->second), ended_[other]);
+    theirs->second->close(reason);
+    ends_[other].erase(theirs);
+  }
+  ends_[peer].clear();
+  ended_[peer] = {};
+}
+
+// By the scale; headers and pings count as they are.
+net::Traffic Cables::traffic_of(const net::Link& link) const {
   const auto scaled = [&](std::uint64_t bytes) {
     return static_cast<std::uint64_t>(static_cast<double>(bytes) * options_.scale);
   };
-  for (const auto& [other, link] : ends_[peer]) {
-    const net::Traffic own = train::training_traffic(*link);
-    all.sent += scaled(own.payload_sent) + (own.sent - own.payload_sent);  // headers and pings count as they are
-    all.received += scaled(own.payload_received) + (own.received - own.payload_received);
-    all.payload_sent += scaled(own.payload_sent);
-    all.payload_received += scaled(own.payload_received);
-  }
+  const net::Traffic own = train::training_traffic(link);
+  return {.sent = scaled(own.payload_sent) + (own.sent - own.payload_sent),
+          .received = scaled(own.payload_received) + (own.received - own.payload_received),
+          .payload_sent = scaled(own.payload_sent),
+          .payload_received = scaled(own.payload_received)};
+}
+
+net::Traffic Cables::traffic(std::size_t peer) const {
+  net::Traffic all = ended_[peer];
+  for (const auto& [other, link] : ends_[peer]) add(traffic_of(*link), all);
   return all;
 }
 

@@ -27,17 +27,22 @@ class Cables {
   // The end of a link that `from` has, to another peer. Made when somebody asks for the first time.
   net::Link* link(std::size_t from, std::size_t to);
 
+  // A peer is gone: its links end, at both ends. Whoever comes in its place has links of its own.
+  void cut(std::size_t peer);
+
   // What a peer has sent and received for training: evaluations and the like apart. By the scale.
   net::Traffic traffic(std::size_t peer) const;
 
  private:
   std::shared_ptr<net::Line> line(std::size_t from, std::size_t to);
+  net::Traffic traffic_of(const net::Link& link) const;
 
   Clock& clock_;
   const plan::Swarm& swarm_;
   CablesOptions options_;
   std::vector<std::shared_ptr<net::Card>> cards_;                        // of each peer; one for those of a computer
   std::vector<std::map<std::size_t, std::unique_ptr<net::Link>>> ends_;  // of each peer, by the other
+  std::vector<net::Traffic> ended_;                                      // what links have carried that are no more
 };
 
 }  // namespace rookery::simulate

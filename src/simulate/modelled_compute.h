@@ -34,6 +34,7 @@ class ModelledCompute final : public train::Compute {
   Task<pipeline::Border> backward(std::uint64_t number, pipeline::Border gradients) override;
   Task<> update(double lr, double scale, Around around) override;
   Task<> change(std::uint64_t step, std::function<void()> how) override;
+  void forget() override {}
   std::size_t versions() const override { return 1; }
   std::uint64_t samples_in(data::Split /*split*/) const override { return 0; }
   Task<pipeline::Border> evaluate(data::Split split, std::uint64_t begin, std::uint64_t end, pipeline::Border input,

@@ -1,12 +1,16 @@
 #include "simulate/simulation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/random.h"
+#include "collective/handover.h"
 #include "plan/baselines.h"
+#include "plan/grid.h"
 #include "simulate/modelled_compute.h"
 #include "simulate/timed_compute.h"
 #include "train/arrange.h"
@@ -20,6 +24,8 @@ namespace {
 constexpr std::size_t kMostShown = 200;  // peers that have lines of their own
 constexpr double kPassShare = 0.25;      // of what an update takes: one pass over the parameters
 constexpr Duration kSlice = std::chrono::seconds(1);
+constexpr std::uint16_t kHandoverPurpose = 0x0400;
+constexpr double kHandoverChunk = 256 * 1024;  // bytes
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -99,7 +105,10 @@ struct Simulation::Peer {
   std::unique_ptr<TimedCompute> compute{};
   std::unique_ptr<train::Wiring> wiring{};
   std::unique_ptr<train::Member> member{};
+  Time since{};
   double busy = 0;
+  bool is_new = false;  // has to begin with what others have
+  bool is_gone = false;
 };
 
 Simulation::Simulation(const config::Scenario& scenario, train::RunDirectory directory,
@@ -125,7 +134,9 @@ Simulation::Simulation(const config::Scenario& scenario, train::RunDirectory dir
   replace_file(directory_.root() / "scenario.toml", config::to_toml(scenario));
   record_ = std::make_unique<train::SwarmRecord>(
       world_.clock(), blueprint_, directory_, train::Position{},
-      train::SwarmRecordOptions{.lines_of_peers = swarm_.peers.size() <= kMostShown, .tensorboard = false});
+      train::SwarmRecordOptions{
+          .lines_of_peers = swarm_.peers.size() <= kMostShown, .tensorboard = false, .changing = changes()});
+  attendance_ = std::make_unique<Attendance>(clusters_->ranks);
   cables_ = std::make_unique<Cables>(world_.clock(), swarm_,
                                      CablesOptions{.scale = options_.scale,
                                                    .heartbeat = options_.heartbeat,
@@ -138,7 +149,16 @@ void Simulation::check() const {
   train::check_device(settings.train);
   train::check_sync(settings, blueprint_.model->size());
   for (const plan::Segment& segment : clusters_->segments) {
-    train::check_method(settings, train::place_in(plan_, *clusters_, segment, 0));
+    train::Place place = train::place_in(plan_, *clusters_, segment, 0);
+    place.changing = changes();
+    train::check_method(settings, place);
+  }
+  if (changes() && clusters_->ranks.size() < 2) {
+    throw InputError("simulate.stay needs two clusters at least: one that is whole hands on what another has lost");
+  }
+  if (changes() && options_.until_loss > 0) {
+    throw InputError(
+        "simulate.until_loss is for peers that stay: there is no loss of one model while some come and go");
   }
   if (options_.compute == "real" && options_.scale != 1) {
     throw InputError("simulate.scale is {}, but real arithmetic is done with all values: leave it at 1",
@@ -176,14 +196,24 @@ plan::Option Simulation::formed_otherwise(const plan::Option& planned) const {
 }
 
 Simulation::~Simulation() {
-  peers_.clear();
+  losses_.clear();
+  arrivals_.clear();
+  attendance_->close();
+  abandoned_ = true;
+  for (const auto& peer : peers_) {
+    if (peer) peer->wiring->cancel(net::LinkError(net::Failure::kCancelled, "", "the simulation is over"));
+  }
   cables_.reset();
+  world_.run(world_.clock().now());  // those who were waiting end
+  peers_.clear();
 }
 
 void Simulation::set_up(std::size_t rank) {
   const wire::PlannedPeer& planned = plan_.peers[rank];
   const plan::Layers layers{planned.begin, planned.end};
-  Peer& peer = *peers_.emplace_back(std::make_unique<Peer>(Peer{.rank = rank, .name = swarm_.peers[rank].name}));
+  peers_[rank] = std::make_shared<Peer>(Peer{.rank = rank, .name = swarm_.peers[rank].name});
+  Peer& peer = *peers_[rank];
+  peer.since = world_.clock().now();
   if (options_.compute == "real") {
     peer.trainee =
         std::make_unique<train::Trainee>(train::make_blueprint(blueprint_.settings), layers, job_.keeping.versions);
@@ -199,22 +229,34 @@ void Simulation::set_up(std::size_t rank) {
   peer.wiring = std::make_unique<train::Wiring>(
       world_.clock(), world_.executor(), plan_, *clusters_, rank,
       [this, rank](std::size_t other) { return cables_->link(rank, other); }, *peer.compute);
+  if (changes()) {
+    peer.wiring->let_change([this](std::size_t cluster) { return attendance_->is_whole(cluster); });
+  }
   peer.member = std::make_unique<train::Member>(world_.clock(), *peer.compute, peer.wiring->stage(),
                                                 peer.wiring->schedule(), peer.wiring->connections());
 }
 
 Outcome Simulation::run(const std::atomic<bool>& stop, const std::function<void()>& watch) {
-  for (std::size_t rank = 0; rank < swarm_.peers.size(); ++rank) set_up(rank);
+  const std::size_t count = swarm_.peers.size();
+  peers_.resize(count);
+  for (std::size_t rank = 0; rank < count; ++rank) set_up(rank);
   record_->planned(plan_);
   record_->began();
   Outcome outcome;
-  TaskGroup group(world_.executor());
-  for (std::size_t rank = 0; rank < peers_.size(); ++rank) group.spawn(live(rank));
+  lives_ = std::make_unique<TaskGroup>(world_.executor());
+  for (const auto& peer : peers_) lives_->spawn(live(peer));
+  for (std::size_t rank = 0; changes() && rank < count; ++rank) {
+    first_names_.push_back(swarm_.peers[rank].name);
+    losses_.push_back(std::make_unique<Alarm>(world_.clock()));
+    arrivals_.push_back(std::make_unique<Alarm>(world_.clock()));
+    successors_.push_back(0);
+    expect_loss(rank);
+  }
   bool over = false;
   std::exception_ptr failure;
   const auto see_through = [&]() -> Task<> {
     try {
-      auto joined = group.join();
+      auto joined = lives_->join();
       co_await std::move(joined);
     } catch (const std::exception&) {
       failure = std::current_exception();
@@ -240,6 +282,7 @@ Outcome Simulation::run(const std::atomic<bool>& stop, const std::function<void(
   outcome.virtual_seconds = outcome.summary.wall_seconds;
   outcome.events = world_.events();
   outcome.trace = world_.trace();
+  outcome.lost = lost_;
   replace_file(directory_.summary(), observe::to_json(outcome.summary).dump(2) + "\n");
   return outcome;
 }
@@ -247,7 +290,12 @@ Outcome Simulation::run(const std::atomic<bool>& stop, const std::function<void(
 // Everybody ends after the same step: the last that any of them has begun.
 void Simulation::end_now() {
   end_ = begun_;
-  for (const auto& peer : peers_) peer->member->wake();
+  losses_.clear();
+  arrivals_.clear();
+  attendance_->close();
+  for (const auto& peer : peers_) {
+    if (peer) peer->member->wake();
+  }
 }
 
 pipeline::Admission Simulation::may_begin(std::uint64_t step) {
@@ -257,6 +305,7 @@ pipeline::Admission Simulation::may_begin(std::uint64_t step) {
 }
 
 void Simulation::stepped(Peer& peer, wire::StepReport report) {
+  if (!attendance_->is_whole(plan_.peers[peer.rank].cluster)) return;  // somebody was lost, and so is this step
   peer.busy += report.compute_seconds;
   const net::Traffic traffic = cables_->traffic(peer.rank);
   report.bytes_sent = traffic.sent;
@@ -265,8 +314,8 @@ void Simulation::stepped(Peer& peer, wire::StepReport report) {
 }
 
 // Whoever waits for a peer that cannot go on learns why.
-Task<> Simulation::live(std::size_t rank) {
-  Peer& peer = *peers_[rank];
+Task<> Simulation::live(std::shared_ptr<Peer> own) {
+  Peer& peer = *own;
   std::exception_ptr failure;
   std::string why, culprit = peer.name;
   try {
@@ -280,37 +329,43 @@ Task<> Simulation::live(std::size_t rank) {
     failure = std::current_exception();
     why = error.what();
   }
-  if (!failure) co_return;
+  if (!failure || peer.is_gone) co_return;
   peer.wiring->cancel(net::LinkError(net::Failure::kCancelled, culprit, why));
   std::rethrow_exception(failure);
 }
 
 Task<> Simulation::train(Peer& peer) {
-  const Time start = world_.clock().now();
   auto stepping = take_steps(peer);
-  co_await std::move(stepping);
-  auto settling = peer.member->settle();
-  co_await std::move(settling);
+  const bool is_whole = co_await std::move(stepping);
+  if (abandoned_) co_return;
+  if (is_whole) {
+    losses_.clear();  // the first are done: nobody is lost any more
+    auto settling = peer.member->settle();
+    co_await std::move(settling);
+  }
   const config::Train& t = blueprint_.settings.train;
-  if (t.eval_batches > 0 && peer.member->steps_done() == t.steps) {
+  if (is_whole && t.eval_batches > 0 && peer.member->steps_done() == t.steps) {
     auto evaluating = evaluate(peer);
     co_await std::move(evaluating);
   }
-  if (blueprint_.settings.sync.method != "none") {
+  if (blueprint_.settings.sync.method != "none" && !changes()) {
     auto agreeing = peer.member->agree();
     co_await std::move(agreeing);
   }
-  auto parting = peer.member->all_say(true);  // nobody leaves while a neighbour waits for what it has sent
-  co_await std::move(parting);
+  if (is_whole) {
+    auto parting = peer.member->all_say(true);  // nobody leaves while a neighbour waits for what it has sent
+    co_await std::move(parting);
+  }
   const net::Traffic traffic = cables_->traffic(peer.rank);
   wire::Ended ended{.rounds = peer.member->method().rounds(),
+                    .rounds_failed = peer.member->method().rounds_failed(),
                     .bytes_sent = traffic.sent,
                     .bytes_received = traffic.received,
                     .payload_sent = traffic.payload_sent,
                     .waited_forward = seconds(peer.member->record().waited_forward),
                     .waited_backward = seconds(peer.member->record().waited_backward),
                     .versions = peer.member->most_versions()};
-  const double lived = seconds(world_.clock().now() - start);
+  const double lived = seconds(world_.clock().now() - peer.since);
   ended.busy_share = lived > 0 ? peer.busy / lived : 0;
   for (const auto& [updates, micro_batches] : peer.member->record().staleness) {
     ended.staleness.resize(updates + 1);
@@ -322,34 +377,55 @@ Task<> Simulation::train(Peer& peer) {
   record_->ended(peer.name, ended);
 }
 
-Task<> Simulation::take_steps(Peer& peer) {
+// False if its cluster was not whole in the end.
+Task<bool> Simulation::take_steps(Peer& peer) {
+  const std::int64_t steps = blueprint_.settings.train.steps;
+  for (bool is_whole = !peer.is_new;;) {
+    if (!is_whole) {
+      auto beginning = begin_again(peer);
+      if (!co_await std::move(beginning)) co_return false;
+    }
+    try {
+      auto stepping = take_steps_until(peer, steps);
+      co_return co_await std::move(stepping);
+    } catch (const net::LinkError&) {
+      if (!changes() || peer.is_gone) throw;
+      is_whole = false;
+    }
+  }
+}
+
+Task<bool> Simulation::take_steps_until(Peer& peer, std::int64_t end) {
   const config::Train& t = blueprint_.settings.train;
-  for (std::int64_t done = 0; done < t.steps;) {
+  for (std::int64_t done = peer.member->steps_done(); done < end;) {
     const bool evaluates = t.eval_batches > 0 && t.eval_every > 0;
-    const std::int64_t until = evaluates ? std::min(t.steps, (done / t.eval_every + 1) * t.eval_every) : t.steps;
+    const std::int64_t until = evaluates ? std::min(end, (done / t.eval_every + 1) * t.eval_every) : end;
     auto running = peer.member->run(
         until, [this](std::uint64_t step) { return may_begin(step); },
         [&](const wire::StepReport& report) { stepped(peer, report); });
     co_await std::move(running);
     done = peer.member->steps_done();
-    if (done < until || done == t.steps) co_return;
+    if (done < until || done == end) break;
     auto evaluating = evaluate(peer);
     const double loss = co_await std::move(evaluating);
-    if (options_.until_loss > 0 && loss <= options_.until_loss) co_return;
+    if (options_.until_loss > 0 && loss <= options_.until_loss) break;
   }
+  co_return true;
 }
 
 // The loss of the average of all copies, which everybody gets.
 Task<double> Simulation::evaluate(Peer& peer) {
   const auto samples = peer.trainee->evaluated_samples();
-  auto evaluating = peer.member->evaluate(data::Split::kEval, samples);
-  const std::optional<train::Evaluation> evaluation = co_await std::move(evaluating);
-  wire::Evaluated evaluated{.step = static_cast<std::uint64_t>(peer.member->steps_done()),
-                            .split = "eval",
-                            .loss = evaluation->report.loss,
-                            .accuracy = evaluation->report.accuracy,
-                            .consensus_distance = evaluation->consensus_distance};
-  if (blueprint_.settings.sync.method == "none") {
+  wire::Evaluated evaluated{.step = static_cast<std::uint64_t>(peer.member->steps_done()), .split = "eval"};
+  if (!changes()) {
+    auto evaluating = peer.member->evaluate(data::Split::kEval, samples);
+    const std::optional<train::Evaluation> evaluation = co_await std::move(evaluating);
+    evaluated.loss = evaluation->report.loss;
+    evaluated.accuracy = evaluation->report.accuracy;
+    evaluated.consensus_distance = evaluation->consensus_distance;
+  }
+  const double together = evaluated.loss;
+  if (changes() || blueprint_.settings.sync.method == "none") {
     auto alone = peer.member->evaluate_own(data::Split::kEval, samples);
     const std::optional<train::LossReport> own = co_await std::move(alone);
     evaluated.loss = own->loss;
@@ -359,7 +435,163 @@ Task<double> Simulation::evaluate(Peer& peer) {
   } else if (peer.rank == 0) {
     record_->evaluated(peer.name, evaluated);
   }
-  co_return evaluation->report.loss;
+  co_return together;
+}
+
+// Others like it come and go, each for as long as is drawn for it.
+void Simulation::expect_loss(std::size_t rank) {
+  Random random({static_cast<std::uint64_t>(blueprint_.settings.train.seed), word_of("stay"), rank, successors_[rank]});
+  const std::chrono::duration<double> stay(-std::log1p(-random.uniform()) * seconds(options_.stay));
+  losses_[rank]->set(world_.clock().now() + std::chrono::duration_cast<Duration>(stay), [this, rank] { lose(rank); });
+}
+
+// What its peers have to do with each other, and with others, belongs to another generation from now on.
+void Simulation::renumber(std::size_t cluster) {
+  ++plan_.generation;
+  for (const std::size_t rank : clusters_->ranks[cluster]) plan_.peers[rank].since = plan_.generation;
+}
+
+// The same, and those who have rounds with it learn whether it is whole.
+void Simulation::announce(std::size_t cluster) {
+  renumber(cluster);
+  std::set<std::size_t> concerned = {cluster};
+  for (const auto& turn :
+       plan::grid_turns(cluster, clusters_->ranks.size(), static_cast<std::size_t>(blueprint_.settings.sync.group))) {
+    concerned.insert(turn.begin(), turn.end());
+  }
+  for (const std::size_t other : concerned) {
+    for (const std::size_t rank : clusters_->ranks[other]) {
+      if (peers_[rank]) peers_[rank]->wiring->changed(cluster);
+    }
+  }
+}
+
+void Simulation::lose(std::size_t rank) {
+  const std::shared_ptr<Peer> peer = std::exchange(peers_[rank], nullptr);
+  const std::size_t cluster = plan_.peers[rank].cluster;
+  ++lost_;
+  record_->lost(swarm_.peers[rank].name, "");
+  for (const std::size_t other : clusters_->ranks[cluster]) record_->pauses(swarm_.peers[other].name);
+  attendance_->leave(rank);
+  cables_->cut(rank);
+  if (peer) {
+    peer->is_gone = true;
+    peer->wiring->cancel(net::LinkError(net::Failure::kClosed, peer->name, "was lost"));
+  }
+  for (const std::size_t mate : attendance_->present(cluster)) {
+    if (!peers_[mate]) continue;
+    peers_[mate]->wiring->cancel_cluster(net::LinkError(net::Failure::kClosed, swarm_.peers[rank].name, "was lost"));
+  }
+  announce(cluster);
+  arrivals_[rank]->set(world_.clock().now() + options_.absence, [this, rank] { replace(rank); });
+}
+
+// When all places of the cluster are taken, those who are new get what belongs to them.
+void Simulation::replace(std::size_t rank) {
+  const std::size_t cluster = plan_.peers[rank].cluster;
+  swarm_.peers[rank].name = fmt::format("{}.{}", first_names_[rank], ++successors_[rank] + 1);
+  plan_.peers[rank].contact.name = swarm_.peers[rank].name;
+  record_->joined(swarm_.peers[rank].name);
+  attendance_->come(rank);
+  if (!losses_.empty()) expect_loss(rank);
+  if (!attendance_->is_complete(cluster)) return;
+  announce(cluster);
+  for (const std::size_t own : clusters_->ranks[cluster]) {
+    if (peers_[own]) continue;
+    set_up(own);
+    peers_[own]->is_new = true;
+    lives_->spawn(live(peers_[own]));
+  }
+}
+
+// Together with the other stages of its cluster, when all are there. False if the run ends before.
+Task<bool> Simulation::begin_again(Peer& peer) {
+  const std::size_t cluster = plan_.peers[peer.rank].cluster;
+  for (;;) {
+    auto gathering = attendance_->gather(cluster);
+    const std::optional<Attendance::Attempt> attempt = co_await std::move(gathering);
+    if (peer.is_gone) throw net::LinkError(net::Failure::kClosed, peer.name, "was lost");
+    if (!attempt) co_return false;
+    bool has_failed = false;
+    try {
+      if (attempt->donor) {
+        auto taking = take_over(peer, *attempt->donor);
+        co_await std::move(taking);
+      }
+      auto meeting = attendance_->meet(cluster, attempt->number, [&] {
+        starts_[cluster] = attempt->donor ? steps_of(*attempt->donor) : record_->steps_done();
+        renumber(cluster);
+        for (const std::size_t rank : clusters_->ranks[cluster]) record_->begins(plan_.peers[rank], starts_[cluster]);
+      });
+      if (!co_await std::move(meeting)) continue;
+      const std::int64_t start = starts_[cluster];
+      auto beginning = peer.member->begin_again(start, peer.wiring->cluster_connections());
+      co_await std::move(beginning);
+      auto parting = attendance_->meet(cluster, attempt->number, [&] {
+        attendance_->make_whole(cluster);
+        announce(cluster);
+      });
+      if (co_await std::move(parting)) co_return true;
+    } catch (const net::LinkError&) {
+      has_failed = true;
+    }
+    if (has_failed && !peer.is_gone && attendance_->give_up(cluster, attempt->number)) renumber(cluster);
+  }
+}
+
+// That a cluster has done; or, if it has just lost somebody itself, all others.
+std::int64_t Simulation::steps_of(std::size_t cluster) const {
+  const auto& first = peers_[clusters_->ranks[cluster].front()];
+  return std::max(first ? first->member->steps_done() : 0, record_->steps_done());
+}
+
+// What the holders of its segments in another cluster have.
+Task<> Simulation::take_over(Peer& peer, std::size_t donor) {
+  const wire::PlannedPeer& own = plan_.peers[peer.rank];
+  const collective::HandoverOptions options{
+      .chunk_bytes = std::max<std::size_t>(1024, static_cast<std::size_t>(kHandoverChunk / options_.scale))};
+  std::size_t ring = 0;
+  for (std::size_t s = 0; s < clusters_->segments.size(); ++s) {
+    const plan::Segment& segment = clusters_->segments[s];
+    if (segment.stages[own.cluster] != own.stage) continue;
+    const std::size_t other = clusters_->ranks[donor][segment.stages[donor]];
+    if (!peers_[other]) throw net::LinkError(net::Failure::kClosed, swarm_.peers[other].name, "was lost");
+    std::size_t theirs = 0;  // the place of the segment among theirs
+    for (std::size_t before = 0; before < s; ++before) {
+      theirs += clusters_->segments[before].stages[donor] == segment.stages[donor] ? 1 : 0;
+    }
+    std::vector<float> values;
+    for (const std::span<float> part : peers_[other]->member->handed_on(theirs)) {
+      values.insert(values.end(), part.begin(), part.end());
+    }
+    const std::size_t count = values.size();
+    const net::ChannelId channel{
+        .purpose = kHandoverPurpose, .generation = own.since, .index = static_cast<std::uint32_t>(s)};
+    TaskGroup handing(world_.executor());
+    handing.spawn(
+        collective::hand_on(world_.clock(), *cables_->link(other, peer.rank), channel, std::move(values), options));
+    std::exception_ptr failure;
+    std::vector<float> taken;
+    try {
+      auto taking = collective::take_on(world_.clock(), *cables_->link(peer.rank, other), channel, count, options);
+      taken = co_await std::move(taking);
+    } catch (const net::LinkError&) {
+      failure = std::current_exception();
+    }
+    try {
+      auto handed = handing.join();
+      co_await std::move(handed);
+    } catch (const net::LinkError&) {
+      // What it tells does not matter to the other one, which has it all, or knows better why not.
+    }
+    if (failure) std::rethrow_exception(failure);
+    std::size_t from = 0;
+    for (const std::span<float> part : peer.member->handed_on(ring)) {
+      std::ranges::copy(std::span(taken).subspan(from, part.size()), part.begin());
+      from += part.size();
+    }
+    ++ring;
+  }
 }
 
 }  // namespace rookery::simulate

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "base/virtual_world.h"
 #include "config/description.h"
 #include "plan/planner.h"
+#include "simulate/attendance.h"
 #include "simulate/cables.h"
 #include "train/blueprint.h"
 #include "train/run_directory.h"
@@ -23,13 +25,17 @@ struct Outcome {
   double virtual_seconds = 0;  // that passed
   std::uint64_t events = 0;    // that happened
   std::uint64_t trace = 0;     // a digest of when: equal for equal simulations
+  std::uint64_t lost = 0;      // peers, and others came in their place
   bool interrupted = false;
 };
 
 // A swarm in the virtual world: the members, schedules, methods, collectives and links of a real one, on computers that
 // are described, in time that passes only when nothing is left to do. What is modelled is what a computer does: it
-// takes its time, and does the arithmetic only if the scenario says so. Who is in the swarm is known from the
-// beginning: nobody has to be admitted, and links are not surveyed, but as they are described.
+// takes its time, and does the arithmetic only if the scenario says so. The simulation is the coordinator: nobody has
+// to be admitted, and links are not surveyed, but as they are described.
+//
+// If peers come and go, one that is lost takes its cluster out of all rounds until another has come in its place; then
+// its stages begin again with what a cluster that is whole hands on to them, after as many steps as that has done.
 //
 // Deterministic: the same scenario on the same computer gives the same run, to the byte. Lives on the calling thread.
 class Simulation {
@@ -44,22 +50,35 @@ class Simulation {
   const std::optional<std::filesystem::path>& moved_aside() const { return moved_aside_; }
   void add_sink(std::unique_ptr<observe::Sink> sink) { record_->add_sink(std::move(sink)); }
 
-  // Until all steps are done, the scenario's time has passed or its loss is reached, or `stop` was set. `watch` is called now and then.
+  // Until all steps are done, the scenario's time has passed or its loss is reached, or `stop` was set. `watch` is
+  // called now and then.
   Outcome run(const std::atomic<bool>& stop, const std::function<void()>& watch = {});
 
  private:
   struct Peer;
 
   plan::Option formed_otherwise(const plan::Option& planned) const;
+  bool changes() const { return options_.stay.count() > 0; }
   void set_up(std::size_t rank);
   void check() const;
-  Task<> live(std::size_t rank);
+  Task<> live(std::shared_ptr<Peer> peer);
   Task<> train(Peer& peer);
-  Task<> take_steps(Peer& peer);
+  Task<bool> take_steps(Peer& peer);
+  Task<bool> take_steps_until(Peer& peer, std::int64_t until);
   Task<double> evaluate(Peer& peer);
   pipeline::Admission may_begin(std::uint64_t step);
   void stepped(Peer& peer, wire::StepReport report);
   void end_now();
+
+  // Where peers come and go.
+  void expect_loss(std::size_t rank);
+  void lose(std::size_t rank);
+  void replace(std::size_t rank);
+  void renumber(std::size_t cluster);
+  void announce(std::size_t cluster);
+  Task<bool> begin_again(Peer& peer);
+  std::int64_t steps_of(std::size_t cluster) const;
+  Task<> take_over(Peer& peer, std::size_t donor);
 
   config::Simulate options_;
   train::Blueprint blueprint_;
@@ -74,9 +93,19 @@ class Simulation {
   VirtualWorld world_;
   std::unique_ptr<train::SwarmRecord> record_;
   std::unique_ptr<Cables> cables_;
-  std::vector<std::unique_ptr<Peer>> peers_;  // by rank
+  std::unique_ptr<TaskGroup> lives_;
+  std::vector<std::shared_ptr<Peer>> peers_;  // by rank; nullptr where nobody is
   std::uint64_t begun_ = 0;                   // the last step that anybody has begun
   std::optional<std::uint64_t> end_;          // after which everybody is to end
+  bool abandoned_ = false;
+
+  // Where peers come and go.
+  std::unique_ptr<Attendance> attendance_;
+  std::vector<std::unique_ptr<Alarm>> losses_, arrivals_;  // by rank
+  std::vector<std::uint64_t> successors_;                  // by rank: how many there have been
+  std::vector<std::string> first_names_;
+  std::map<std::size_t, std::int64_t> starts_;  // of clusters that begin again: after which step
+  std::uint64_t lost_ = 0;
 };
 
 }  // namespace rookery::simulate

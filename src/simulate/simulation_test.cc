@@ -222,5 +222,63 @@ TEST_F(SimulationTest, WhatCannotBeIsSaidInASentence) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
 
+constexpr const char* kTwelve = "[[peer]]\nname = 'p'\ncount = 12\nuplink = '10mbit'\nlatency = '5ms'\njitter = 0.1\n";
+const std::vector<std::string> kChurn = {"train.steps=80", "simulate.stay=20s", "simulate.absence=500ms",
+                                         "sync.interval=5", "sync.warmup_steps=0"};
+
+// Whoever is left goes on, and whoever is new takes part; the same every time.
+TEST_F(SimulationTest, PeersMayComeAndGo) {
+  std::uint64_t seed = 0;
+  std::optional<std::uint64_t> first;
+  for (const char* method : {"diloco", "local-sgd", "palsgd"}) {
+    for (const char* clusters : {"12", "4", "[1, 2, 4, 5]"}) {
+      for (const char* schedule : {"async", "1f1b"}) {
+        std::vector<std::string> settings = kChurn;
+        settings.insert(
+            settings.end(),
+            {std::string("swarm.clusters=") + clusters, std::string("sync.method=") + method, "sync.group=4",
+             std::string("pipeline.schedule=") + schedule, fmt::format("train.seed={}", ++seed)});
+        const Outcome outcome = simulate(kTwelve, settings);
+        EXPECT_EQ(outcome.summary.steps, 80) << method << ", " << clusters << ", " << schedule;
+        EXPECT_GT(outcome.lost, 0u);
+        EXPECT_GT(*outcome.summary.rounds, 0);
+        if (!first) {
+          first = outcome.trace;
+          EXPECT_EQ(simulate(kTwelve, settings).trace, *first);
+        }
+      }
+    }
+  }
+  EXPECT_THAT(text_of("run/events.jsonl"), HasSubstr("lost"));
+  EXPECT_THAT(text_of("run/events.jsonl"), HasSubstr(".2\""));
+}
+
+// With real arithmetic: peers that are lost cost what their copies had learnt since the last round, not the model.
+TEST_F(SimulationTest, TheModelSurvivesItsPeers) {
+  std::vector<std::string> settings = kChurn;
+  settings.insert(settings.end(), {"simulate.compute=real", "swarm.clusters=4", "sync.method=local-sgd",
+                                   "train.lr=4e-3", "train.eval_every=40", "pipeline.schedule=async"});
+  const double disturbed = *simulate(kTwelve, settings).summary.eval_loss;
+  settings.emplace_back("simulate.stay=0s");
+  const double undisturbed = *simulate(kTwelve, settings, "calm").summary.eval_loss;
+  EXPECT_NEAR(disturbed, undisturbed, 0.15 * undisturbed);
+  EXPECT_LT(undisturbed, lines("calm").front().at("loss").get<double>());
+}
+
+TEST_F(SimulationTest, NotEverySwarmCanChange) {
+  const auto refuses = [&](std::vector<std::string> settings, const char* why) {
+    settings.emplace_back("simulate.stay=1min");
+    try {
+      simulate(kFour, settings);
+      ADD_FAILURE() << why;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(why));
+    }
+  };
+  refuses({"sync.method=allreduce", "swarm.clusters=4"}, "local-sgd");
+  refuses({"sync.method=diloco", "sync.warmup_steps=0", "swarm.clusters=4", "sync.codec=int8"}, "sync.codec");
+  refuses({"sync.method=diloco", "sync.warmup_steps=0", "swarm.clusters=1"}, "two clusters");
+}
+
 }  // namespace
 }  // namespace rookery::simulate

@@ -44,6 +44,10 @@ class TimedCompute final : public train::Compute {
   Task<pipeline::Border> backward(std::uint64_t number, pipeline::Border gradients) override;
   Task<> update(double lr, double scale, Around around) override;
   Task<> change(std::uint64_t step, std::function<void()> how) override;
+  void forget() override {
+    on_their_way_.clear();
+    arithmetic_.forget();
+  }
   std::size_t versions() const override { return arithmetic_.versions(); }
   std::uint64_t samples_in(data::Split split) const override { return arithmetic_.samples_in(split); }
   Task<pipeline::Border> evaluate(data::Split split, std::uint64_t begin, std::uint64_t end, pipeline::Border input,

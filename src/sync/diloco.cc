@@ -38,6 +38,10 @@ Task<> Diloco::after_step(std::uint64_t step, Copy copy) {
 }
 
 void Diloco::contribute(Range range, std::span<const float> parameters, std::span<float> out) {
+  if (!sends_differences()) {
+    std::ranges::copy(parameters, out.begin());
+    return;
+  }
   const float* z = anchor_.data() + range.begin;
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = z[i] - parameters[i];
 }
@@ -47,8 +51,9 @@ void Diloco::apply(Range range, std::span<const float> mean, std::span<float> pa
   float* z = anchor_.data() + range.begin;
   float* v = momentum_.data() + range.begin;
   for (std::size_t i = 0; i < mean.size(); ++i) {
-    v[i] = mu * v[i] + mean[i];
-    z[i] -= lr * (mean[i] + mu * v[i]);
+    const float delta = sends_differences() ? mean[i] : z[i] - mean[i];
+    v[i] = mu * v[i] + delta;
+    z[i] -= lr * (delta + mu * v[i]);
     parameters[i] = merged(parameters[i], z[i]);
   }
 }
@@ -61,6 +66,14 @@ std::optional<double> Diloco::drift(Copy copy) const {
     squares += difference * difference;
   }
   return std::sqrt(squares);
+}
+
+std::vector<std::span<float>> Diloco::handed_on(Copy /*copy*/) { return {anchor_, momentum_}; }
+
+void Diloco::begin_again(std::uint64_t steps_done, Copy copy) {
+  LocalRounds::begin_again(steps_done, copy);
+  has_anchor_ = true;
+  std::ranges::copy(anchor_, copy.parameters.begin());
 }
 
 std::vector<Method::NamedState> Diloco::state() {

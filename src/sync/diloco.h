@@ -19,6 +19,8 @@ struct OuterOptions {
 //
 //   Δ = sum over k of share_k (z − x_k);   v ← μ v + Δ;   z ← z − η_o (Δ + μ v);   x ← z
 //
+// Where peers come and go, what travels is x_k, and Δ = z − sum over k of share_k x_k with everybody's own z.
+//
 // Moments of the inner optimizer stay local.
 class Diloco : public LocalRounds {
  public:
@@ -29,6 +31,8 @@ class Diloco : public LocalRounds {
   Task<> before_update(std::uint64_t step, Copy copy) override;
   Task<> after_step(std::uint64_t step, Copy copy) override;
   std::vector<NamedState> state() override;
+  std::vector<std::span<float>> handed_on(Copy copy) override;
+  void begin_again(std::uint64_t steps_done, Copy copy) override;
   bool averages_gradients(std::uint64_t step) const override { return warms_up(step); }
   bool keeps_copies_equal(std::uint64_t steps_done) const override { return steps_done <= outer_.warmup; }
 

@@ -1,18 +1,14 @@
 #include "sync/link_rounds.h"
 
 #include <algorithm>
-#include <future>
 #include <map>
-#include <optional>
-
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/post.hpp>
 
 #include "base/error.h"
-#include "base/signal.h"
 #include "collective/group_exchange.h"
 #include "collective/ring_all_reduce.h"
 #include "plan/grid.h"
+#include "sync/internal/purpose.h"
+#include "sync/internal/start_round.h"
 
 namespace rookery::sync {
 namespace {
@@ -21,11 +17,8 @@ using collective::GroupExchange;
 using collective::RingAllReduce;
 using net::LinkError;
 using Kind = plan::GridPhase::Kind;
+using namespace internal;
 
-// Purposes of channels; each segment has a block of indices.
-constexpr std::uint16_t kAveragePurpose = 0x0200, kMixPurpose = 0x0201, kApartPurpose = 0x0202,
-                        kMixRingPurpose = 0x0203;
-constexpr std::uint32_t kIndicesPerSegment = 1 << 20;
 constexpr std::size_t kMostPhases = 32;  // of one average
 
 }  // namespace
@@ -63,13 +56,8 @@ struct LinkRounds::Collectives {
                                 .next = links[members[(own + 1) % size]]};
     return std::make_unique<RingAllReduce>(
         clock, ring, first,
-        collective::AllReduceOptions{.codec = codec, .chunk_bytes = chunk_bytes(), .stall = options.stall});
-  }
-
-  std::size_t chunk_bytes() const {
-    constexpr std::size_t kLeast = 1024;  // a block of values of a codec
-    const auto usual = static_cast<double>(collective::AllReduceOptions{}.chunk_bytes);
-    return std::max(kLeast, static_cast<std::size_t>(usual / options.scale) / sizeof(float) * sizeof(float));
+        collective::AllReduceOptions{
+            .codec = codec, .chunk_bytes = chunk_bytes(options.scale), .stall = options.stall});
   }
 
   net::ChannelId channel(std::uint16_t purpose, std::uint32_t index) const {
@@ -191,48 +179,6 @@ struct LinkRounds::Collectives {
   std::shared_ptr<const LinkError> failure;
 };
 
-// What a round shares with whoever waits for it. Confined to its home, but for `over`.
-struct LinkRounds::Running {
-  bool ended = false;
-  std::exception_ptr failure;
-  Signal changed;
-  std::optional<Span> span;  // of whoever starts it, and then of the clock's executor
-  std::promise<void> over;   // for whoever cannot wait in a task; set last, on the clock's executor
-};
-
-class LinkRounds::Handle final : public Round {
- public:
-  Handle(LinkRounds& rounds, std::shared_ptr<Running> running) : rounds_(rounds), running_(std::move(running)) {}
-
-  // The memory is the caller's again when this returns, so it waits for the network.
-  ~Handle() override {
-    if (running_->ended) return;
-    const LinkError reason(net::Failure::kCancelled, "", "gave up a round");
-    if (rounds_.home_ == rounds_.clock_.executor()) {
-      rounds_.cancel(reason);
-      return;
-    }
-    boost::asio::post(rounds_.clock_.executor(),
-                      [collectives = rounds_.collectives_, reason] { collectives->cancel(reason); });
-    running_->over.get_future().wait();
-  }
-
-  bool has_ended() const override { return running_->ended; }
-
-  Task<> finish() override {
-    const auto running = running_;
-    while (!running->ended) {
-      auto wait = running->changed.wait();
-      co_await std::move(wait);
-    }
-    if (running->failure) std::rethrow_exception(running->failure);
-  }
-
- private:
-  LinkRounds& rounds_;
-  std::shared_ptr<Running> running_;
-};
-
 LinkRounds::LinkRounds(Clock& clock, Executor home, std::size_t rank, std::vector<net::Link*> links,
                        LinkRoundsOptions options)
     : clock_(clock), home_(std::move(home)), rank_(rank), peers_(links.size()), slots_(options.slots) {
@@ -242,10 +188,10 @@ LinkRounds::LinkRounds(Clock& clock, Executor home, std::size_t rank, std::vecto
 
 LinkRounds::~LinkRounds() { cancel(LinkError(net::Failure::kCancelled, "", "left the round")); }
 
-std::unique_ptr<Round> LinkRounds::average(std::size_t slot, std::span<float> values, float share,
-                                           std::span<float> lost) {
-  ROOKERY_CHECK(slot < slots_, "slot {} of {}", slot, slots_);
-  return start(Collectives::average(collectives_, slot, {.values = values, .weight = share, .lost = lost}), "average");
+std::unique_ptr<Round> LinkRounds::average(Which which, std::span<float> values, float share, std::span<float> lost) {
+  ROOKERY_CHECK(which.slot < slots_, "slot {} of {}", which.slot, slots_);
+  return start(Collectives::average(collectives_, which.slot, {.values = values, .weight = share, .lost = lost}),
+               "average");
 }
 
 std::unique_ptr<Round> LinkRounds::mix(std::span<float> values, const plan::Mix& mix) {
@@ -253,19 +199,12 @@ std::unique_ptr<Round> LinkRounds::mix(std::span<float> values, const plan::Mix&
 }
 
 std::unique_ptr<Round> LinkRounds::start(Task<> task, const char* what) {
-  const auto running = std::make_shared<Running>();
-  running->span.emplace(collectives_->options.watch, what, collectives_->options.segment);
-  boost::asio::co_spawn(clock_.executor(), Collectives::guarded(collectives_, std::move(task)),
-                        [running, home = home_](std::exception_ptr failure) {
-                          running->span.reset();
-                          boost::asio::post(home, [running, failure] {
-                            running->ended = true;
-                            running->failure = failure;
-                            running->changed.notify();
-                          });
-                          running->over.set_value();
-                        });
-  return std::make_unique<Handle>(*this, running);
+  return internal::start_round(
+      clock_, home_, Collectives::guarded(collectives_, std::move(task)),
+      {.watch = collectives_->options.watch, .what = what, .segment = collectives_->options.segment},
+      [collectives = collectives_] {
+        collectives->cancel(LinkError(net::Failure::kCancelled, "", "gave up a round"));
+      });
 }
 
 net::Traffic LinkRounds::apart_traffic(const net::Link& link) { return link.traffic(kApartPurpose); }

@@ -39,8 +39,7 @@ class LinkRounds final : public Rounds {
 
   std::size_t rank() const override { return rank_; }
   std::size_t peers() const override { return peers_; }
-  std::unique_ptr<Round> average(std::size_t slot, std::span<float> values, float share,
-                                 std::span<float> lost) override;
+  std::unique_ptr<Round> average(Which which, std::span<float> values, float share, std::span<float> lost) override;
   std::unique_ptr<Round> mix(std::span<float> values, const plan::Mix& mix) override;
 
   // What rounds that are set apart have taken on a link.
@@ -51,8 +50,6 @@ class LinkRounds final : public Rounds {
 
  private:
   struct Collectives;
-  struct Running;
-  class Handle;
 
   std::unique_ptr<Round> start(Task<> task, const char* what);
 

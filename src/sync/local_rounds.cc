@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "net/error.h"
 
 namespace rookery::sync {
 
@@ -33,10 +34,9 @@ Task<> LocalRounds::after_step(std::uint64_t step, Copy copy) {
   done_ = step + 1 - first_step_;
   const std::uint64_t interval = options_.interval;
   for (std::size_t slot = 0; slot < parts_.size(); ++slot) {
-    const std::uint64_t offset = (slot + 1) * interval / parts_.size();
-    if (done_ < offset || (done_ - offset) % interval != 0) continue;
+    if (done_ < offset(slot) || (done_ - offset(slot)) % interval != 0) continue;
     if (parts_[slot].round) co_await end(parts_[slot], copy);
-    begin(slot, copy);
+    begin({slot, (done_ - offset(slot)) / interval}, copy);
   }
   for (Part& part : parts_) {
     if (!part.round) continue;
@@ -47,6 +47,15 @@ Task<> LocalRounds::after_step(std::uint64_t step, Copy copy) {
 Task<> LocalRounds::settle(Copy copy) {
   for (Part& part : parts_) {
     if (part.round) co_await end(part, copy);
+  }
+}
+
+void LocalRounds::begin_again(std::uint64_t steps_done, Copy /*copy*/) {
+  done_ = steps_done - std::min(steps_done, first_step_);
+  for (std::size_t slot = 0; slot < parts_.size(); ++slot) {
+    parts_[slot].is_of_use = false;
+    std::ranges::fill(parts_[slot].lost, 0.0f);
+    rounds_.begin_with({slot, done_ < offset(slot) ? 0 : (done_ - offset(slot)) / options_.interval + 1});
   }
 }
 
@@ -64,8 +73,8 @@ void LocalRounds::visit(const Part& part, Copy copy, Use use) {
   }
 }
 
-void LocalRounds::begin(std::size_t slot, Copy copy) {
-  Part& part = parts_[slot];
+void LocalRounds::begin(Which which, Copy copy) {
+  Part& part = parts_[which.slot];
   visit(part, copy, [&](Range range, std::span<float> own, std::size_t place, bool is_moment) {
     const std::span<float> out = std::span(part.values).subspan(place, own.size());
     if (is_moment) {
@@ -76,13 +85,26 @@ void LocalRounds::begin(std::size_t slot, Copy copy) {
     if (!part.before.empty()) std::ranges::copy(own, part.before.begin() + static_cast<std::ptrdiff_t>(place));
   });
   part.begun = done_;
-  part.round = rounds_.average(slot, part.values, share_, part.lost);
+  part.is_of_use = true;
+  part.round = rounds_.average(which, part.values, share_, part.lost);
 }
 
 Task<> LocalRounds::end(Part& part, Copy copy) {
   const auto round = std::move(part.round);
-  auto finished = round->finish();
-  co_await std::move(finished);
+  bool has_failed = false;
+  try {
+    auto finished = round->finish();
+    co_await std::move(finished);
+  } catch (const net::LinkError&) {
+    if (!options_.changing) throw;
+    has_failed = true;
+  }
+  if (has_failed) {
+    std::ranges::fill(part.lost, 0.0f);
+    ++failed_;
+    co_return;
+  }
+  if (!part.is_of_use) co_return;
   if (part.before.empty() || part.begun == done_) {
     replace(part, copy);
   } else {

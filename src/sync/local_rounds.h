@@ -25,6 +25,7 @@ struct LocalOptions {
   std::vector<Fragment> fragments{};  // none: all values are one
   bool lossy = false;                 // the codec loses something, which is kept for the next round
   bool holds_up = true;               // whether training waits for a round at its time; else see below
+  bool changing = false;              // peers come and go: see below
 };
 
 // What methods with long intervals have in common: everybody trains alone for H steps, then the copies agree. With
@@ -34,6 +35,10 @@ struct LocalOptions {
 // Where a round does not hold training up, its result a is folded in after the first step that finds it, as a
 // difference to the copy s that the round began with: x ← x + (a − s), so what was learnt meanwhile is kept; x ← a
 // exactly if there was no step in between. There is one round of a fragment at a time: the next one waits for it.
+//
+// Where peers come and go, a round that fails is left out: what it would have brought comes with the next one. Some may
+// have finished it, and others not, so that what was agreed is not quite the same everywhere; what travels are values
+// then, and not differences to it, which brings everybody together again.
 //
 // Where the copy has moments, their averages come along; not with a lossy codec, which is for differences.
 //
@@ -45,6 +50,8 @@ class LocalRounds : public Method {
   void start(Copy copy) override;
   Task<> after_step(std::uint64_t step, Copy copy) override;
   Task<> settle(Copy copy) override;
+  std::uint64_t rounds_failed() const override { return failed_; }
+  void begin_again(std::uint64_t steps_done, Copy copy) override;
 
  protected:
   // What this peer brings to the round: out = … for the values of `range`.
@@ -60,6 +67,7 @@ class LocalRounds : public Method {
   void begin_after(std::uint64_t steps) { first_step_ = steps; }
 
   bool lossy() const { return options_.lossy; }
+  bool sends_differences() const { return !options_.changing; }
 
  private:
   struct Part {
@@ -68,9 +76,11 @@ class LocalRounds : public Method {
     std::vector<float> before;  // what the copy was when the round began, if that is to be known
     std::unique_ptr<Round> round;
     std::uint64_t begun = 0;  // steps done when it began
+    bool is_of_use = true;    // the copy is still the one that it began with
   };
 
-  void begin(std::size_t slot, Copy copy);
+  std::uint64_t offset(std::size_t slot) const { return (slot + 1) * options_.interval / parts_.size(); }
+  void begin(Which which, Copy copy);
   Task<> end(Part& part, Copy copy);
   template <typename Use>
   static void visit(const Part& part, Copy copy, Use use);
@@ -81,7 +91,7 @@ class LocalRounds : public Method {
   Rounds& rounds_;
   float share_;
   LocalOptions options_;
-  std::uint64_t first_step_ = 0, done_ = 0;
+  std::uint64_t first_step_ = 0, done_ = 0, failed_ = 0;
   std::vector<Part> parts_;
 };
 

@@ -6,22 +6,22 @@ namespace rookery::sync {
 
 void LocalSgd::start(Copy copy) {
   LocalRounds::start(copy);
-  if (lossy()) anchor_.assign(copy.parameters.begin(), copy.parameters.end());
+  if (keeps_anchor()) anchor_.assign(copy.parameters.begin(), copy.parameters.end());
 }
 
 std::vector<Method::NamedState> LocalSgd::state() {
-  if (!lossy()) return {};
+  if (!keeps_anchor()) return {};
   return {{.name = "anchor", .values = anchor_}};
 }
 
 void LocalSgd::contribute(Range range, std::span<const float> parameters, std::span<float> out) {
   std::ranges::copy(parameters, out.begin());
-  for (std::size_t i = 0; lossy() && i < out.size(); ++i) out[i] -= anchor_[range.begin + i];
+  for (std::size_t i = 0; keeps_anchor() && i < out.size(); ++i) out[i] -= anchor_[range.begin + i];
 }
 
 void LocalSgd::apply(Range range, std::span<const float> mean, std::span<float> parameters) {
   for (std::size_t i = 0; i < mean.size(); ++i) {
-    const float agreed = lossy() ? anchor_[range.begin + i] += mean[i] : mean[i];
+    const float agreed = keeps_anchor() ? anchor_[range.begin + i] += mean[i] : mean[i];
     parameters[i] = merged(parameters[i], agreed);
   }
 }

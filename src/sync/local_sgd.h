@@ -21,7 +21,9 @@ class LocalSgd final : public LocalRounds {
   void contribute(Range range, std::span<const float> parameters, std::span<float> out) override;
   void apply(Range range, std::span<const float> mean, std::span<float> parameters) override;
 
-  std::vector<float> anchor_;  // lossy codecs: z
+  bool keeps_anchor() const { return lossy() && sends_differences(); }
+
+  std::vector<float> anchor_;  // z
 };
 
 }  // namespace rookery::sync

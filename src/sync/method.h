@@ -87,8 +87,14 @@ class Method {
   };
   virtual std::vector<NamedState> state() { return {}; }
 
-  // Rounds that were finished.
+  // What a peer needs to take the place of another one in the middle of a run, or to begin again: to be filled with
+  // what a holder of the same segment has. Then begin_again() makes a copy of it, after so many steps.
+  virtual std::vector<std::span<float>> handed_on(Copy copy) { return {copy.parameters}; }
+  virtual void begin_again(std::uint64_t /*steps_done*/, Copy /*copy*/) {}
+
+  // Rounds that were finished, and those that failed and were left out.
   virtual std::uint64_t rounds() const { return rounds_; }
+  virtual std::uint64_t rounds_failed() const { return 0; }
 
  protected:
   void count_round() { ++rounds_; }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -22,11 +23,20 @@ class Round {
   virtual bool has_ended() const = 0;
 };
 
+// Which round it is: rounds of different slots run at the same time; those of one slot one after another, in the same
+// order on all peers. Where peers come and go, rounds of a slot have numbers that ascend, the same for all who take
+// part.
+struct Which {
+  Which(std::size_t s, std::uint64_t n = 0) : slot(s), number(n) {}
+
+  std::size_t slot;
+  std::uint64_t number;
+};
+
 // Where methods get their averages from: the holders of one segment, one in every cluster, in the order of their ranks.
 // The collectives may run on another executor and thread than the methods.
 //
-// A round has a slot. Rounds of different slots run at the same time; those of one slot one after another, in the same
-// order on all peers. Letting go of a round that has not finished ends it with a failure, everywhere.
+// Letting go of a round that has not finished ends it with a failure, everywhere.
 class Rounds {
  public:
   virtual ~Rounds() = default;
@@ -37,8 +47,10 @@ class Rounds {
   // Everybody ends with the sum of share * values over all peers, to the same bit. The memory is the round's until it
   // has finished. Requires: the shares of all peers add up to 1; slot < the number of slots there are.
   // `lost`: with a lossy codec, what the slot's last round lost here, and afterwards what this one did; may be empty.
-  virtual std::unique_ptr<Round> average(std::size_t slot, std::span<float> values, float share,
-                                         std::span<float> lost) = 0;
+  virtual std::unique_ptr<Round> average(Which which, std::span<float> values, float share, std::span<float> lost) = 0;
+
+  // Where peers come and go: this peer takes part in a slot's rounds from this one on.
+  virtual void begin_with(Which /*first*/) {}
 
   // Everybody in this peer's group ends with its mix. Requires: all members pass the same members.
   virtual std::unique_ptr<Round> mix(std::span<float> values, const plan::Mix& mix) = 0;

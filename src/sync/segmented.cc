@@ -107,6 +107,24 @@ std::vector<Method::NamedState> Segmented::state() {
   return all;
 }
 
+std::vector<std::span<float>> Segmented::handed_on(Copy copy) {
+  std::vector<std::span<float>> all;
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    for (const std::span<float> own : parts_[i].method->handed_on(copy_of(i, copy))) all.push_back(own);
+  }
+  return all;
+}
+
+void Segmented::begin_again(std::uint64_t steps_done, Copy copy) {
+  for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i].method->begin_again(steps_done, copy_of(i, copy));
+}
+
+std::uint64_t Segmented::rounds_failed() const {
+  std::uint64_t most = 0;
+  for (const Part& part : parts_) most = std::max(most, part.method->rounds_failed());
+  return most;
+}
+
 std::uint64_t Segmented::rounds() const {
   std::uint64_t most = 0;
   for (const Part& part : parts_) most = std::max(most, part.method->rounds());

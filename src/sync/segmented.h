@@ -36,7 +36,10 @@ class Segmented final : public Method {
   std::optional<double> drift(Copy copy) const override;
   bool pulls() const override;
   std::vector<NamedState> state() override;
-  std::uint64_t rounds() const override;  // of the segment that has had most
+  std::vector<std::span<float>> handed_on(Copy copy) override;  // of one part after another
+  void begin_again(std::uint64_t steps_done, Copy copy) override;
+  std::uint64_t rounds() const override;         // of the segment that has had most
+  std::uint64_t rounds_failed() const override;  // likewise
 
  private:
   Copy copy_of(std::size_t part, Copy copy) const;

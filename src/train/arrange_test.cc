@@ -105,9 +105,10 @@ TEST(ArrangeTest, PeersAndLinksCanBePutInWords) {
   EXPECT_FALSE(again.links.contains({0, 2}));
 }
 
-// As few stages as fit, and each within what its peer may use.
+// As few stages as fit, where there is nothing to gain by them, and each within what its peer may use.
 TEST(ArrangeTest, LittleMemoryMakesStages) {
-  const std::vector<std::string> settings = {"swarm.peers=4", "pipeline.schedule=1f1b", "model.width=256"};
+  const std::vector<std::string> settings = {"swarm.peers=4", "pipeline.schedule=1f1b", "train.micro_batches=1",
+                                             "model.width=256"};
   const auto with = [&](std::uint64_t bytes) {
     return arranged(settings, std::vector<swarm::Means>(4, {.memory = bytes}));
   };

@@ -93,6 +93,9 @@ class Compute {
   // Parameters change by other means in a step, from 0.
   virtual Task<> change(std::uint64_t step, std::function<void()> how) = 0;
 
+  // Micro-batches on their way will not come back, and what they have left of gradients goes.
+  virtual void forget() = 0;
+
   // Versions of the weights that are in memory, with the current ones.
   virtual std::size_t versions() const = 0;
 

@@ -46,7 +46,8 @@ sync::LocalOptions local_options(const config::Sync& sync, const Place& place, b
                            .delay = static_cast<std::uint64_t>(sync.delay),
                            .merge = sync.merge,
                            .lossy = sync.codec != "none",
-                           .holds_up = holds_up || sync.delay > 0};
+                           .holds_up = holds_up || sync.delay > 0,
+                           .changing = place.changing};
   if (const std::size_t fragments = fragments_of(sync, place); fragments > 1) {
     local.fragments = interleaved_fragments(place, fragments);
   }
@@ -100,6 +101,13 @@ void check_sync(const config::Settings& settings, std::size_t layers) {
 }
 
 void check_method(const config::Settings& settings, const Place& place) {
+  const std::string method = method_name(settings.sync);
+  if (place.changing && (!is_local(method) || (method != "local-sgd" && settings.sync.warmup_steps > 0) ||
+                         settings.sync.codec == "int8" || settings.sync.average_moments)) {
+    throw InputError(
+        "peers that come and go are for sync.method local-sgd, diloco and palsgd, with sync.warmup_steps = 0, without "
+        "sync.average_moments, and with sync.codec \"none\" or \"bf16\"");
+  }
   if (method_name(settings.sync) == "gossip") topology(settings.sync, place);  // throws if they cannot have it
 }
 

@@ -21,6 +21,7 @@ struct Place {
   std::vector<std::size_t> layer_begins{0};  // where each layer begins in the flat vector
   std::size_t values = 0;                    // in the flat vector
   double scale = 1;                          // how many values each of them stands for
+  bool changing = false;                     // peers come and go
 
   float share() const;  // of this cluster in the mean
 };

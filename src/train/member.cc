@@ -63,8 +63,8 @@ Member::Member(Clock& clock, Compute& compute, plan::StagePlace stage, plan::Sch
       schedule_(schedule),
       connections_(checked(compute.settings(), compute.layers(), std::move(connections))),
       method_(method_of(clock.executor(), compute, connections_.rings, schedule_)),
-      runner_(clock, schedule, stage, *connections_.training, *this),
-      passing_(clock, compute, stage, *connections_.evaluations) {
+      runner_(clock, schedule, stage, *connections_.cluster.training, *this),
+      passing_(clock, compute, stage, *connections_.cluster.evaluations) {
   if (compute.settings().sync.average_moments) moments_ = compute.moments();
   std::ranges::fill(compute.gradients(), 0.0f);
   method_->start(copy());
@@ -76,6 +76,10 @@ sync::Copy Member::copy() {
 
 void Member::resume(std::int64_t steps_done, std::int64_t samples_done) {
   ROOKERY_CHECK(turn_ == 0, "turn_ = {}", turn_);
+  go_on_after(steps_done, samples_done);
+}
+
+void Member::go_on_after(std::int64_t steps_done, std::int64_t samples_done) {
   turn_ = static_cast<std::uint64_t>(steps_done) * turns_per_step();
   if (!method_->pulls()) {
     first_sample_ = samples_done;
@@ -85,6 +89,30 @@ void Member::resume(std::int64_t steps_done, std::int64_t samples_done) {
   std::uint64_t updates = 0;
   for (std::uint64_t turn = 0; turn < turn_; ++turn) updates += method_->move(turn) == sync::Move::kGradient ? 1 : 0;
   first_micro_batch_ = updates * schedule_.group();
+}
+
+std::vector<std::span<float>> Member::handed_on(std::size_t ring) {
+  const std::vector<std::span<float>> all = method_->handed_on(copy());
+  const auto each = static_cast<std::ptrdiff_t>(all.size() / connections_.rings.size());
+  const auto first = all.begin() + static_cast<std::ptrdiff_t>(ring) * each;
+  return {first, first + each};
+}
+
+Task<> Member::begin_again(std::int64_t steps_done, ClusterConnections cluster) {
+  connections_.cluster = std::move(cluster);
+  compute_.forget();
+  method_->begin_again(static_cast<std::uint64_t>(steps_done) * turns_per_step(), copy());
+  runner_.restart(*connections_.cluster.training);
+  passing_.restart(*connections_.cluster.evaluations);
+  turns_.clear();
+  updates_ = gradient_turns_ = 0;
+  sums_ = {};
+  squares_before_.clear();
+  squares_after_.clear();
+  const auto clusters = static_cast<std::int64_t>(place().weights.size());
+  go_on_after(steps_done, steps_done * clusters * compute_.settings().train.batch);
+  auto spreading = spread(true);
+  co_await std::move(spreading);
 }
 
 // The turn of an update with gradients; they are numbered since the beginning, or the resumption.
@@ -136,7 +164,7 @@ MicroBatch Member::described(std::uint64_t number) {
                          .is_last = (number + 1) % schedule_.group() == 0};
   if (stage_.is_last()) micro_batch.divisor = divisor(update);
   // What other stages contribute to tied parameters comes after the backward.
-  if (micro_batch.is_last && connections_.ties.empty()) {
+  if (micro_batch.is_last && connections_.cluster.ties.empty()) {
     micro_batch.reached = [this, turn](std::size_t layer) {
       method_->gradients_ready(turn, compute_.begin_of(layer), copy());
     };
@@ -169,7 +197,7 @@ Task<> Member::run(std::int64_t until, Gate gate, Report report) {
       auto pulling = pull_until(turn_ + 1);
       co_await std::move(pulling);
     } else {
-      auto waiting = connections_.training->changed().wait();
+      auto waiting = connections_.cluster.training->changed().wait();
       co_await std::move(waiting);
     }
   }
@@ -217,7 +245,7 @@ Task<> Member::update(std::uint64_t /*number*/) {
   const std::uint64_t turn = turn_of(updates_), step = step_of(turn);
   auto pulling = pull_until(turn);
   co_await std::move(pulling);
-  for (Tie& tie : connections_.ties) {
+  for (Tie& tie : connections_.cluster.ties) {
     auto gathering = wait_for(tie.gather_gradients());
     co_await std::move(gathering);
   }
@@ -282,7 +310,7 @@ Task<double> Member::clipped(double scale) {
   double all = squares_ + sum_of(squares_before_) + sum_of(squares_after_);
   if (is_synchronous(schedule_.schedule)) {
     if (stage_.stages > 1) {
-      const auto summing = connections_.cluster->average(0, squares, 1.0f, {});
+      const auto summing = connections_.cluster.rounds->average(0, squares, 1.0f, {});
       auto summed = wait_for(summing->finish());
       co_await std::move(summed);
     }
@@ -319,7 +347,7 @@ Task<> Member::end_turn() {
 }
 
 Task<> Member::spread(bool waits) {
-  for (Tie& tie : connections_.ties) {
+  for (Tie& tie : connections_.cluster.ties) {
     auto spreading = tie.spread_values(waits);
     co_await std::move(spreading);
   }
@@ -453,7 +481,7 @@ std::vector<wire::SegmentDigest> Member::digests() {
 Task<bool> Member::all_say(bool yes) {
   std::vector<float> noes = {yes ? 0.0f : 1.0f};
   if (stage_.stages > 1) {
-    const auto counting = connections_.cluster->average(0, noes, 1.0f, {});
+    const auto counting = connections_.cluster.rounds->average(0, noes, 1.0f, {});
     auto counted = counting->finish();
     co_await std::move(counted);
   }

@@ -33,18 +33,24 @@ struct Ring {
   plan::Layers layers;
   Place place;
   sync::Rounds* rounds = nullptr;  // for the method, with as many slots as it needs
-  sync::Rounds* exact = nullptr;   // for evaluations and checkpoints, uncompressed, with Member::kExactSlots
+  sync::Rounds* exact = nullptr;   // for evaluations and checkpoints, uncompressed, with Member::kExactSlots; not where
+                                   // peers come and go
+};
+
+// How a stage is connected with the others of its cluster.
+struct ClusterConnections {
+  sync::Rounds* rounds = nullptr;            // of all its stages, with one slot
+  pipeline::Borders* training = nullptr;     // to the neighbours
+  pipeline::Borders* evaluations = nullptr;  // the same for evaluations
+  std::vector<Tie> ties{};                   // parameters that other stages use, too
 };
 
 // How a member is connected with the others. What it names outlives the member.
 struct Connections {
-  std::vector<Ring> rings;                   // of its segments, in the order of layers
-  std::size_t segments = 1;                  // that the model has in all
-  sync::Rounds* cluster = nullptr;           // of the stages of its cluster, with one slot
-  sync::Rounds* everybody = nullptr;         // of all peers, with one slot
-  pipeline::Borders* training = nullptr;     // to the neighbours
-  pipeline::Borders* evaluations = nullptr;  // the same for evaluations
-  std::vector<Tie> ties{};                   // parameters that other stages use, too
+  std::vector<Ring> rings;            // of its segments, in the order of layers
+  std::size_t segments = 1;           // that the model has in all
+  sync::Rounds* everybody = nullptr;  // of all peers, with one slot; not where peers come and go
+  ClusterConnections cluster{};
 };
 
 // One peer's part in a swarm: a stage of one copy of the model, which may be all of it. It takes the steps of its
@@ -66,6 +72,15 @@ class Member final : private pipeline::StageWork {
   // Goes on after steps that were done, and samples that all clusters together have used. Before the first step.
   // Requires: with a method that pulls, as many clusters as before, and the same batch.
   void resume(std::int64_t steps_done, std::int64_t samples_done);
+
+  // Where peers come and go. What whoever holds the same segment in another cluster begins with: the values of one of
+  // the rings, by its place among them.
+  std::vector<std::span<float>> handed_on(std::size_t ring);
+
+  // The cluster begins again after so many steps: with what was handed on to all rings of all its stages, and with
+  // other connections among them. What was on its way is forgotten. On all its stages; throws LinkError if one is lost.
+  // Requires: run() is not under way.
+  Task<> begin_again(std::int64_t steps_done, ClusterConnections cluster);
 
   // What it does is watched from now on.
   void watch(BeginSpan actions) { runner_.watch(std::move(actions)); }
@@ -121,6 +136,7 @@ class Member final : private pipeline::StageWork {
   Task<pipeline::Border> backward(pipeline::Border gradients) override;
   Task<> update(std::uint64_t number) override;
 
+  void go_on_after(std::int64_t steps_done, std::int64_t samples_done);
   std::uint64_t turns_per_step() const { return schedule_.updates(); }
   std::uint64_t step_of(std::uint64_t turn) const { return turn / turns_per_step(); }
   std::uint64_t turn_of(std::uint64_t update);

@@ -16,6 +16,9 @@ class Passing final : private pipeline::StageWork {
   // Compute and borders outlive this.
   Passing(Clock& clock, Compute& compute, plan::StagePlace stage, pipeline::Borders& borders);
 
+  // Begins anew with other ways to the neighbours, which outlive this. Requires: nothing passes.
+  void restart(pipeline::Borders& borders) { runner_.restart(borders); }
+
   // The mean over samples [begin, end) of a split, as far as there are so many; on the last stage, elsewhere nothing of
   // use. Nothing if one of the stages was told to stop.
   Task<std::optional<LossReport>> pass(data::Split split, std::uint64_t begin, std::uint64_t end,

@@ -140,6 +140,12 @@ void Stage::before_change() {
   ++version_;
 }
 
+void Stage::forget() {
+  kept_.clear();
+  store_.zero_gradients();
+  replicas_.zero_gradients();
+}
+
 void Stage::update(double lr, double scale, const Around& around) {
   before_change();
   optimizer_->step(lr, scale, around);

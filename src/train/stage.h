@@ -40,6 +40,9 @@ class Stage {
   // those of its inputs; undefined where there are none.
   Tensors backward(std::uint64_t number, const Tensors& gradients);
 
+  // What is on its way will not come back; the gradients are zero again.
+  void forget();
+
   // Moves the parameters by `scale` times the gradients. Micro-batches that are on their way find the weights of their
   // forward, if versions are stashed.
   void update(double lr, double scale, const Around& around = {});

@@ -91,20 +91,44 @@ void SwarmRecord::planned(const wire::Plan& plan) {
   has_stages_ = clusters.have_stages();
   if (plan.step_seconds > 0) predicted_step_seconds_ = plan.step_seconds;
   for (const wire::PlannedPeer& planned : plan.peers) {
-    Peer& peer = peers_[planned.contact.name];
-    peer.place = planned;
-    peer.is_last = planned.end == blueprint_.model->size();
-    if (!options_.lines_of_peers) continue;
-    std::filesystem::create_directories(directory_.peers());
-    const auto path = directory_.peers() / (planned.contact.name + ".jsonl");
-    observe::truncate_after(path, began_at_.step);
-    peer.lines = std::make_unique<FileWriter>(path, FileWriter::Mode::kAppend);
-    const Position earlier = position_at(path, began_at_.step);
-    peer.last.step = static_cast<std::uint64_t>(began_at_.step);
-    peer.samples = earlier.samples;
-    peer.tokens = earlier.tokens;
+    place(planned);
+    progress_.insert(began_at_.step);
   }
   has_plan_ = true;
+}
+
+void SwarmRecord::place(const wire::PlannedPeer& planned) {
+  Peer& peer = peers_[planned.contact.name];
+  peer.place = planned;
+  peer.is_last = planned.end == blueprint_.model->size();
+  if (!options_.lines_of_peers || peer.lines) return;
+  std::filesystem::create_directories(directory_.peers());
+  const auto path = directory_.peers() / (planned.contact.name + ".jsonl");
+  observe::truncate_after(path, began_at_.step);
+  peer.lines = std::make_unique<FileWriter>(path, FileWriter::Mode::kAppend);
+  const Position earlier = position_at(path, began_at_.step);
+  peer.last.step = static_cast<std::uint64_t>(began_at_.step);
+  peer.samples = earlier.samples;
+  peer.tokens = earlier.tokens;
+}
+
+void SwarmRecord::begins(const wire::PlannedPeer& planned, std::int64_t steps_done) {
+  pauses(planned.contact.name);
+  place(planned);
+  Peer& peer = peers_[planned.contact.name];
+  peer.is_active = true;
+  peer.last.step = static_cast<std::uint64_t>(steps_done);
+  progress_.insert(steps_done);
+  note("began", planned.contact.name, fmt::format("after step {}", steps_done));
+}
+
+void SwarmRecord::pauses(const std::string& name) {
+  const auto found = peers_.find(name);
+  if (found == peers_.end() || !found->second.is_active) return;
+  found->second.is_active = false;
+  const auto done = progress_.find(static_cast<std::int64_t>(found->second.last.step));
+  if (done != progress_.end()) progress_.erase(done);
+  write_complete_steps();
 }
 
 // Who holds what, in the record and, where it is not the same for all, in words.
@@ -161,6 +185,8 @@ void SwarmRecord::stepped(const std::string& name, const wire::StepReport& repor
   const auto sent = static_cast<std::int64_t>(report.bytes_sent - std::min(report.bytes_sent, peer.last.bytes_sent));
   const auto received =
       static_cast<std::int64_t>(report.bytes_received - std::min(report.bytes_received, peer.last.bytes_received));
+  if (const auto done = progress_.find(step_number - 1); done != progress_.end()) progress_.erase(done);
+  progress_.insert(step_number);
   peer.last = report;
   peer.compute_seconds += report.compute_seconds;
   peer.wait_seconds += report.wait_seconds;
@@ -215,14 +241,20 @@ void SwarmRecord::evaluated(const std::string& name, const wire::Evaluated& eval
   write_complete_steps();
 }
 
-void SwarmRecord::write_complete_steps() {
-  const std::size_t evaluations = settings_.sync.method == "none" ? clusters_ : 1;
-  while (!steps_.empty()) {
-    const auto& [number, step] = *steps_.begin();
-    const bool is_evaluated = !awaits_evaluation(number) || step.evaluations.size() >= evaluations;
-    if (number != position_.step + 1 || step.reports.size() < peers_.size() || !is_evaluated) return;
-    write_first_step();
+// All who are to do it have, and evaluations have come: where peers come and go, each has its own, before its next
+// step.
+bool SwarmRecord::is_complete(std::int64_t number, const Step& step) const {
+  if (number != position_.step + 1) return false;
+  if (options_.changing) {
+    return !progress_.empty() &&
+           (awaits_evaluation(number) ? *progress_.begin() > number : *progress_.begin() >= number);
   }
+  const std::size_t evaluations = settings_.sync.method == "none" ? clusters_ : 1;
+  return step.reports.size() == peers_.size() && (!awaits_evaluation(number) || step.evaluations.size() >= evaluations);
+}
+
+void SwarmRecord::write_complete_steps() {
+  while (!steps_.empty() && is_complete(steps_.begin()->first, steps_.begin()->second)) write_first_step();
 }
 
 void SwarmRecord::write_first_step() {
@@ -368,7 +400,10 @@ std::optional<bool> SwarmRecord::identical_copies() const {
 
 observe::Summary SwarmRecord::finish() {
   // Where a peer was lost, the last steps are those that are in the checkpoint, though not everybody has reported them.
-  while (!steps_.empty() && steps_.begin()->first == position_.step + 1 && steps_.begin()->first <= saved_step_ &&
+  const auto is_kept = [&](std::int64_t step) {
+    return options_.changing ? !progress_.empty() && *progress_.begin() >= step : step <= saved_step_;
+  };
+  while (!steps_.empty() && steps_.begin()->first == position_.step + 1 && is_kept(steps_.begin()->first) &&
          !steps_.begin()->second.reports.empty()) {
     write_first_step();
   }
@@ -378,7 +413,7 @@ observe::Summary SwarmRecord::finish() {
     waited += peer.wait_seconds;
   }
   const auto peers = static_cast<double>(std::max<std::size_t>(1, peers_.size()));
-  const double seconds = (computed + waited) / peers;
+  const double seconds = options_.changing ? position_.seconds - began_at_.seconds : (computed + waited) / peers;
   observe::Summary summary{.final_loss = position_.loss,
                            .eval_loss = eval_loss_,
                            .eval_accuracy = eval_accuracy_,
@@ -408,6 +443,7 @@ observe::Summary SwarmRecord::finish() {
     own.busy_share = peer.ended->busy_share;
     *summary.payload_bytes_sent += static_cast<std::int64_t>(peer.ended->payload_sent);
     summary.rounds = std::max(*summary.rounds, static_cast<std::int64_t>(peer.ended->rounds));
+    summary.rounds_failed += static_cast<std::int64_t>(peer.ended->rounds_failed);
     summary.peak_memory_bytes = std::max(summary.peak_memory_bytes, own.peak_memory_bytes);
     if (peer.ended->entropy_floor) summary.entropy_floor = peer.ended->entropy_floor;
   }

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 
@@ -20,6 +21,7 @@ namespace rookery::train {
 struct SwarmRecordOptions {
   bool lines_of_peers = true;  // peers/NAME.jsonl
   bool tensorboard = true;
+  bool changing = false;  // peers come and go: a step is done when all have done it who are there
 };
 
 // Writes down what a swarm does, in the directory of its run: a line per step of all peers together and of each alone,
@@ -51,7 +53,12 @@ class SwarmRecord final : public swarm::Watcher {
   bool keep(std::uint64_t step, const std::filesystem::path& folder) override;
   void saved(const std::string& peer, std::uint64_t step) override;
 
+  // Where peers come and go: one trains after so many steps, and has this place; one does not, for now or for good.
+  void begins(const wire::PlannedPeer& peer, std::int64_t steps_done);
+  void pauses(const std::string& peer);
+
   bool has_plan() const { return has_plan_; }
+  std::int64_t steps_done() const { return position_.step; }  // by all
 
   // What a peer's links from others turned out to be, by their ranks; empty if it has not ended.
   std::vector<wire::SurveyedLink> links_of(const std::string& peer) const;
@@ -67,6 +74,7 @@ class SwarmRecord final : public swarm::Watcher {
     Bytes own_memory = 0;  // before it held any layer
     wire::PlannedPeer place{};
     bool is_last = true;  // stage of its cluster, which has the loss
+    bool is_active = true;
     wire::StepReport last{};
     double compute_seconds = 0, wait_seconds = 0;
     std::int64_t samples = 0, tokens = 0;
@@ -89,6 +97,8 @@ class SwarmRecord final : public swarm::Watcher {
   void say(const std::string& sentence) const;
   bool awaits_evaluation(std::int64_t step) const;
   void introduce(const wire::Plan& plan);
+  void place(const wire::PlannedPeer& planned);
+  bool is_complete(std::int64_t number, const Step& step) const;
   void write_complete_steps();
   void write_first_step();
   observe::StepMetrics mean_of(const Step& step) const;
@@ -107,7 +117,8 @@ class SwarmRecord final : public swarm::Watcher {
   observe::Sinks sinks_;
   std::function<void(const std::string&)> tell_, tell_plan_;
   std::map<std::string, Peer> peers_;
-  std::map<std::int64_t, Step> steps_;  // that not everybody has done
+  std::map<std::int64_t, Step> steps_;    // that not everybody has done
+  std::multiset<std::int64_t> progress_;  // steps that those have done who are active
   bool has_plan_ = false, has_stages_ = false;
   std::size_t clusters_ = 0;
   std::optional<double> predicted_step_seconds_;

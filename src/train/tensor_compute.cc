@@ -129,6 +129,11 @@ Task<Border> TensorCompute::forward(MicroBatch micro_batch, Border input, LossSu
   co_return output;
 }
 
+void TensorCompute::forget() {
+  on_their_way_.clear();
+  trainee_.stage().forget();
+}
+
 Task<Border> TensorCompute::backward(std::uint64_t number, Border gradients) {
   const auto [step, is_last] = on_their_way_.at(number);
   on_their_way_.erase(number);

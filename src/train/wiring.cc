@@ -123,22 +123,57 @@ std::vector<net::Link*> Wiring::links_to(const std::vector<std::size_t>& ranks, 
   return links;
 }
 
-sync::Rounds* Wiring::rounds(const std::vector<std::size_t>& ranks, std::size_t own, sync::LinkRoundsOptions options) {
+std::unique_ptr<sync::LinkRounds> Wiring::rounds(const std::vector<std::size_t>& ranks, std::size_t own,
+                                                 sync::LinkRoundsOptions options) {
   const bool mixes = !options.apart && compute_.settings().sync.method == "gossip";
-  options.generation = plan_.generation;
   options.group = group_of(compute_.settings());
   // What is set apart has to come out the same to the bit on all segments, wherever their holders are.
   options.together = options.apart ? 1 : together(ranks);
   options.scale = compute_.scale();
   options.watch = watch_rounds_;
-  rounds_.push_back(
-      std::make_unique<sync::LinkRounds>(network_, home_, own, links_to(ranks, own, options.together, mixes), options));
-  return rounds_.back().get();
+  return std::make_unique<sync::LinkRounds>(network_, home_, own, links_to(ranks, own, options.together, mixes),
+                                            options);
+}
+
+// With the holders of a segment in all clusters that are whole.
+sync::Rounds* Wiring::changing_rounds(std::size_t number, std::size_t slots) {
+  const auto holder_of = [this, number](std::size_t cluster) {
+    const std::size_t rank = clusters_.ranks[cluster][clusters_.segments[number].stages[cluster]];
+    const wire::PlannedPeer& peer = plan_.peers[rank];
+    const bool here = is_whole_(cluster);
+    return sync::Holder{.here = here,
+                        .link = here && rank != rank_ ? link_to_(rank) : nullptr,
+                        .weight = peer.weight,
+                        .since = peer.since};
+  };
+  const config::Settings& settings = compute_.settings();
+  changing_.push_back(std::make_unique<sync::ChangingRounds>(
+      network_, home_, cluster_, clusters_.ranks.size(), holder_of,
+      sync::ChangingRoundsOptions{.generation = 1,
+                                  .segment = static_cast<std::uint32_t>(number),
+                                  .slots = slots,
+                                  .group = group_of(settings),
+                                  .scale = compute_.scale(),
+                                  .codec = collective::parse_codec(settings.sync.codec),
+                                  .watch = watch_rounds_}));
+  return changing_.back().get();
+}
+
+void Wiring::changed(std::size_t cluster) {
+  for (const auto& rounds : changing_) rounds->changed(cluster);
+}
+
+// In which the cluster came to be as it is.
+std::uint32_t Wiring::cluster_generation() const {
+  if (!is_whole_) return plan_.generation;
+  std::uint32_t generation = 1;
+  for (const std::size_t rank : clusters_.ranks[cluster_]) generation = std::max(generation, plan_.peers[rank].since);
+  return generation;
 }
 
 pipeline::Borders& Wiring::borders(std::optional<std::size_t> previous, std::optional<std::size_t> next,
                                    pipeline::LinkBordersOptions options) {
-  options.generation = plan_.generation;
+  options.generation = cluster_generation();
   options.watch = watch_sends_;
   borders_.push_back(std::make_unique<pipeline::LinkBorders>(network_, home_, previous ? link_to_(*previous) : nullptr,
                                                              next ? link_to_(*next) : nullptr, options));
@@ -155,14 +190,21 @@ Ring Wiring::ring(std::size_t number) {
   }
   ring.place.values = compute_.begin_of(segment.layers.end) - begin;
   ring.place.scale = compute_.scale();
-  const std::vector<std::size_t> holders = clusters_.holders(segment);
-  const auto id = static_cast<std::uint32_t>(number);
   const config::Settings& settings = compute_.settings();
-  ring.rounds = rounds(holders, cluster_,
-                       {.segment = id,
-                        .slots = method_slots(settings, ring.place),
-                        .codec = collective::parse_codec(settings.sync.codec)});
-  ring.exact = rounds(holders, cluster_, {.segment = id, .apart = true, .slots = Member::kExactSlots});
+  ring.place.changing = static_cast<bool>(is_whole_);
+  const std::size_t slots = method_slots(settings, ring.place);
+  if (ring.place.changing) {
+    ring.rounds = changing_rounds(number, slots);
+    return ring;
+  }
+  const auto add = [&](sync::LinkRoundsOptions options) {
+    options.segment = static_cast<std::uint32_t>(number);
+    options.generation = plan_.generation;
+    rounds_.push_back(rounds(clusters_.holders(segment), cluster_, options));
+    return rounds_.back().get();
+  };
+  ring.rounds = add({.slots = slots, .codec = collective::parse_codec(settings.sync.codec)});
+  ring.exact = add({.apart = true, .slots = Member::kExactSlots});
   return ring;
 }
 
@@ -172,13 +214,27 @@ Connections Wiring::connections() {
     if (clusters_.segments[s].stages[cluster_] == stage_.stage) connections.rings.push_back(ring(s));
   }
   connections.segments = clusters_.segments.size();
-  const auto after_segments = static_cast<std::uint32_t>(clusters_.segments.size());
-  std::vector<std::size_t> everybody(plan_.peers.size());
-  for (std::size_t i = 0; i < everybody.size(); ++i) everybody[i] = i;
-  connections.everybody = rounds(everybody, rank_, {.segment = after_segments, .apart = true, .slots = 1});
-  const std::vector<std::size_t>& own = clusters_.ranks[cluster_];
-  connections.cluster = rounds(own, stage_.stage, {.segment = after_segments + 1, .slots = 1});
+  if (!is_whole_) {
+    std::vector<std::size_t> everybody(plan_.peers.size());
+    for (std::size_t i = 0; i < everybody.size(); ++i) everybody[i] = i;
+    rounds_.push_back(rounds(everybody, rank_,
+                             {.generation = plan_.generation,
+                              .segment = static_cast<std::uint32_t>(clusters_.segments.size()),
+                              .apart = true,
+                              .slots = 1}));
+    connections.everybody = rounds_.back().get();
+  }
+  connections.cluster = cluster_connections();
+  return connections;
+}
 
+ClusterConnections Wiring::cluster_connections() {
+  borders_.clear();
+  cluster_rounds_.reset();
+  const std::vector<std::size_t>& own = clusters_.ranks[cluster_];
+  const auto after_segments = static_cast<std::uint32_t>(clusters_.segments.size());
+  cluster_rounds_ =
+      rounds(own, stage_.stage, {.generation = cluster_generation(), .segment = after_segments + 1, .slots = 1});
   std::optional<std::size_t> previous, next;
   if (!stage_.is_first()) previous = own[stage_.stage - 1];
   if (!stage_.is_last()) next = own[stage_.stage + 1];
@@ -193,16 +249,18 @@ Connections Wiring::connections() {
     theirs.in_flight = plan_.peers[*previous].in_flight;
     options.most_forward = plan::in_flight(theirs, {stage_.stage - 1, stage_.stages});
   }
+  ClusterConnections connections{.rounds = cluster_rounds_.get()};
   connections.training = &borders(previous, next, options);
   options.index = kEvaluationIndex;
   options.codec = collective::Codec::kNone;
   options.most_forward = options.most_backward = stage_.stages;
   connections.evaluations = &borders(previous, next, options);
-  tie(connections);
+  connections.ties = ties();
   return connections;
 }
 
-void Wiring::tie(Connections& connections) {
+std::vector<Tie> Wiring::ties() {
+  std::vector<Tie> ties;
   const std::vector<std::size_t>& own = clusters_.ranks[cluster_];
   for (Tied& tied : compute_.ties(clusters_.cuts[cluster_], stage_.stage)) {
     std::size_t bytes = kHeaderBytes;
@@ -218,12 +276,19 @@ void Wiring::tie(Connections& connections) {
                                                .backward_bytes = bytes,
                                                .newest_forward = true};
     pipeline::Borders& way = tied.owns ? borders({}, own[tied.other], options) : borders(own[tied.other], {}, options);
-    connections.ties.emplace_back(std::move(tied), way, compute_);
+    ties.emplace_back(std::move(tied), way, compute_);
   }
+  return ties;
 }
 
 void Wiring::cancel(const net::LinkError& reason) {
   for (const auto& rounds : rounds_) rounds->cancel(reason);
+  for (const auto& rounds : changing_) rounds->cancel(reason);
+  cancel_cluster(reason);
+}
+
+void Wiring::cancel_cluster(const net::LinkError& reason) {
+  if (cluster_rounds_) cluster_rounds_->cancel(reason);
   for (const auto& borders : borders_) borders->cancel(reason);
 }
 

@@ -8,6 +8,7 @@
 #include "net/link.h"
 #include "pipeline/link_borders.h"
 #include "plan/segments.h"
+#include "sync/changing_rounds.h"
 #include "sync/link_rounds.h"
 #include "train/member.h"
 #include "wire/swarm_message.h"
@@ -39,6 +40,17 @@ class Wiring {
   Wiring(Clock& network, Executor home, const wire::Plan& plan, const Clusters& clusters, std::size_t rank,
          LinkTo link_to, Compute& compute);
 
+  // Peers come and go: clusters that are not whole take no part in rounds. Before connections().
+  using IsWhole = std::function<bool(std::size_t cluster)>;
+  void let_change(IsWhole is_whole) { is_whole_ = std::move(is_whole); }
+
+  // A cluster is whole, or not whole any more; its peers have another `since` in the plan.
+  void changed(std::size_t cluster);
+
+  // The connections among the stages of a cluster in which somebody is new. Those before are gone then: requires that
+  // the member does not use them any more.
+  ClusterConnections cluster_connections();
+
   // Sends and rounds are watched from now on. Before connections().
   void watch(BeginSpan sends, BeginSpan rounds) { watch_sends_ = std::move(sends), watch_rounds_ = std::move(rounds); }
 
@@ -49,18 +61,22 @@ class Wiring {
   std::size_t clusters() const { return clusters_.ranks.size(); }
   plan::ScheduleOptions schedule() const { return schedule_; }
 
-  // Ends everything that is under way, on all peers, and all that would follow.
+  // Ends everything that is under way, on all peers, and all that would follow; or only what is within the cluster.
   void cancel(const net::LinkError& reason);
+  void cancel_cluster(const net::LinkError& reason);
 
  private:
   std::size_t together(const std::vector<std::size_t>& ranks) const;
   std::vector<net::Link*> links_to(const std::vector<std::size_t>& ranks, std::size_t own, std::size_t together,
                                    bool mixes) const;
-  sync::Rounds* rounds(const std::vector<std::size_t>& ranks, std::size_t own, sync::LinkRoundsOptions options);
+  std::unique_ptr<sync::LinkRounds> rounds(const std::vector<std::size_t>& ranks, std::size_t own,
+                                           sync::LinkRoundsOptions options);
   pipeline::Borders& borders(std::optional<std::size_t> previous, std::optional<std::size_t> next,
                              pipeline::LinkBordersOptions options);
   Ring ring(std::size_t segment);
-  void tie(Connections& connections);
+  sync::Rounds* changing_rounds(std::size_t segment, std::size_t slots);
+  std::uint32_t cluster_generation() const;
+  std::vector<Tie> ties();
 
   Clock& network_;
   Executor home_;
@@ -73,7 +89,10 @@ class Wiring {
   plan::StagePlace stage_;
   plan::ScheduleOptions schedule_;
   BeginSpan watch_sends_, watch_rounds_;
+  IsWhole is_whole_;  // empty: peers stay
   std::vector<std::unique_ptr<sync::LinkRounds>> rounds_;
+  std::vector<std::unique_ptr<sync::ChangingRounds>> changing_;
+  std::unique_ptr<sync::LinkRounds> cluster_rounds_;
   std::vector<std::unique_ptr<pipeline::LinkBorders>> borders_;
 };
 

@@ -133,6 +133,7 @@ void write(const Plan& m, proto::SwarmMessage& out) {
     q.set_end(peer.end);
     q.set_in_flight(peer.in_flight);
     q.set_memory(peer.memory);
+    q.set_since(peer.since);
   }
   p.set_border_bytes(m.border_bytes);
   for (const std::string& setting : m.settings) p.add_settings(setting);
@@ -182,6 +183,7 @@ void write(const Ended& m, proto::SwarmMessage& out) {
   p.set_peak_memory(m.peak_memory);
   p.set_busy_share(m.busy_share);
   p.set_rounds(m.rounds);
+  p.set_rounds_failed(m.rounds_failed);
   if (m.entropy_floor) p.set_entropy_floor(*m.entropy_floor);
   p.set_bytes_sent(m.bytes_sent);
   p.set_bytes_received(m.bytes_received);
@@ -211,7 +213,9 @@ void write(const Halted& m, proto::SwarmMessage& out) { out.mutable_halted()->se
 void write(const EndAt& m, proto::SwarmMessage& out) { out.mutable_end_at()->set_step(m.step); }
 
 Introduction read(const proto::Introduction& p) {
-  return {.contact = contact_of(p.contact()), .memory = count(p.memory(), kMaxBytes), .host = word(p.host(), kMaxHostBytes)};
+  return {.contact = contact_of(p.contact()),
+          .memory = count(p.memory(), kMaxBytes),
+          .host = word(p.host(), kMaxHostBytes)};
 }
 
 std::vector<FileFacts> read(const google::protobuf::RepeatedPtrField<proto::FileFacts>& p) {
@@ -309,7 +313,9 @@ Plan read(const proto::Plan& p) {
                      .begin = q.begin(),
                      .end = q.end(),
                      .in_flight = q.in_flight(),
-                     .memory = count(q.memory(), kMaxBytes)};
+                     .memory = count(q.memory(), kMaxBytes),
+                     .since = q.since()};
+    if (peer.since > plan.generation) refuse("a plan with somebody who is still to come");
     if (peer.weight == 0 || peer.cluster >= kMaxPlannedPeers || peer.stage >= kMaxPlannedPeers ||
         peer.begin >= peer.end || peer.end > kMaxLayers || peer.in_flight == 0 || peer.in_flight > kMaxInFlight) {
       refuse("a place in the plan that is none");
@@ -363,7 +369,8 @@ Kept read(const proto::Kept& p) { return {.step = p.step()}; }
 Ended read(const proto::Ended& p) {
   Ended ended{.peak_memory = count(p.peak_memory(), kMaxBytes),
               .busy_share = number(p.busy_share()),
-              .rounds = count(p.rounds(), kMaxBytes)};
+              .rounds = count(p.rounds(), kMaxBytes),
+              .rounds_failed = count(p.rounds_failed(), kMaxBytes)};
   if (p.has_entropy_floor()) ended.entropy_floor = number(p.entropy_floor());
   ended.bytes_sent = count(p.bytes_sent(), kMaxBytes);
   ended.bytes_received = count(p.bytes_received(), kMaxBytes);

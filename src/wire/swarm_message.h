@@ -102,6 +102,7 @@ struct PlannedPeer {
   std::uint32_t begin = 0, end = 1;  // layers that it holds: [begin, end)
   std::uint32_t in_flight = 1;       // micro-batches that may be on their way from it
   std::uint64_t memory = 0;          // bytes that its stage and links are to take; 0: not known
+  std::uint32_t since = 0;           // generation in which it came to this place; 0: the first
 
   bool operator==(const PlannedPeer&) const = default;
 };
@@ -190,6 +191,7 @@ struct Ended {
   std::uint64_t peak_memory = 0;  // bytes
   double busy_share = 0;
   std::uint64_t rounds = 0;
+  std::uint64_t rounds_failed = 0;        // and were left out
   std::optional<double> entropy_floor{};  // of the data that evaluations use
   std::uint64_t bytes_sent = 0;           // since the beginning, with what followed the last step
   std::uint64_t bytes_received = 0;

@@ -67,7 +67,7 @@ TEST(SwarmMessageTest, EveryMessageComesBackAsItWas) {
       Kept{.step = 100},
       Halted{.step = 17},
       EndAt{.step = 18},
-      Ended{.peak_memory = 1 << 30, .busy_share = 0.9, .rounds = 12},
+      Ended{.peak_memory = 1 << 30, .busy_share = 0.9, .rounds = 12, .rounds_failed = 3},
       Ended{.entropy_floor = 0.5},
       Ended{.links = {{.peer = 2, .bandwidth = 1e6, .latency = 0.01}}},
       Failed{.culprit = "attic", .text = "the connection was closed"},

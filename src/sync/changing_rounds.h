@@ -1,0 +1,79 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+#include "base/clock.h"
+#include "base/span.h"
+#include "collective/codec.h"
+#include "net/link.h"
+#include "sync/rounds.h"
+
+namespace rookery::sync {
+
+// Who has the place of a holder of a segment, if anybody does.
+struct Holder {
+  bool here = true;           // somebody is there, and takes part
+  net::Link* link = nullptr;  // to it, unless it is this peer itself
+  double weight = 1;          // in averages
+  std::uint32_t since = 0;    // generation in which it came, or the last one left
+};
+
+struct ChangingRoundsOptions {
+  std::uint32_t generation = 0;  // in which the run began
+  std::uint32_t segment = 0;     // each has channels of its own
+  std::size_t slots = 1;
+  std::size_t group = 16;  // the most members of a round
+  double scale = 1;        // how many values each one stands for
+  collective::Codec codec = collective::Codec::kNone;
+  Duration stall = std::chrono::seconds(30);  // how long nothing may move once every member takes part
+  BeginSpan watch{};                          // rounds, by segment
+};
+
+// Rounds among holders that come and go. With more than `group` of them each round is along one axis of a grid, in
+// turn: it has few members, and a loss harms those alone. Rounds are by numbers, and so are turns.
+//
+// An average is the mean of those who are there, by their weights. A member that is lost fails the round that is under
+// way, for all who have not finished it; some may have. When its place has changed, those who shared a ring with it
+// make another one, and agree on the round to go on with: the first that none of them has begun. Whoever is late for a
+// round that others have given up fails at once, too. So nobody waits for a round that never comes.
+//
+// The collectives run on the clock's executor; whoever starts rounds may live on another one, its home.
+class ChangingRounds final : public Rounds {
+ public:
+  // `holder_of`: who is at a place now. Links outlive this, or at least those that are not there any more the next
+  // change. Made, and destroyed, on the clock's executor.
+  using HolderOf = std::function<Holder(std::size_t place)>;
+  ChangingRounds(Clock& clock, Executor home, std::size_t rank, std::size_t places, HolderOf holder_of,
+                 ChangingRoundsOptions options);
+  ~ChangingRounds() override;
+
+  std::size_t rank() const override { return rank_; }
+  std::size_t peers() const override { return places_; }
+
+  // `share` does not matter: see above.
+  std::unique_ptr<Round> average(Which which, std::span<float> values, float share, std::span<float> lost) override;
+
+  // Before others know that this peer has come.
+  void begin_with(Which first) override;
+
+  // Not here: a topology is for peers that stay.
+  std::unique_ptr<Round> mix(std::span<float> values, const plan::Mix& mix) override;
+
+  // Somebody has left this place, or has come to it; it may be this peer's own. On the clock's executor.
+  void changed(std::size_t place);
+
+  // Ends everything that is under way, on all peers, and all that would follow. On the clock's executor.
+  void cancel(const net::LinkError& reason);
+
+ private:
+  class Core;
+
+  Clock& clock_;
+  Executor home_;
+  std::size_t rank_, places_;
+  std::shared_ptr<Core> core_;
+};
+
+}  // namespace rookery::sync

@@ -1,0 +1,160 @@
+#include "sync/changing_rounds.h"
+
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "collective/testing/virtual_mesh.h"
+
+namespace rookery::sync {
+namespace {
+
+using namespace std::chrono_literals;
+using collective::testing::VirtualMesh;
+
+// Places 0, 1, … of a segment, and who has them: peers of a mesh.
+class Places {
+ public:
+  Places(std::size_t places, std::size_t peers, std::size_t group)
+      : mesh_(peers, {.latency = 1ms}), group_(group), holders_(places), since_(places, 1) {
+    for (std::size_t place = 0; place < places; ++place) holders_[place] = place;
+  }
+
+  VirtualMesh& mesh() { return mesh_; }
+  Clock& clock() { return mesh_.world().clock(); }
+
+  // The rounds of a peer of the mesh, at a place.
+  ChangingRounds& join(std::size_t place, std::size_t peer) {
+    const auto holder_of = [this, peer](std::size_t other) {
+      const std::optional<std::size_t> holder = holders_[other];
+      return Holder{.here = holder.has_value(),
+                    .link = holder && *holder != peer ? mesh_.links(peer)[*holder] : nullptr,
+                    .since = since_[other]};
+    };
+    rounds_[peer] = std::make_unique<ChangingRounds>(clock(), clock().executor(), place, holders_.size(), holder_of,
+                                                     ChangingRoundsOptions{.generation = 1, .group = group_});
+    return *rounds_[peer];
+  }
+
+  void change(std::size_t place, std::optional<std::size_t> holder) {
+    holders_[place] = holder;
+    since_[place] = ++generation_;
+    for (const auto& [peer, rounds] : rounds_) rounds->changed(place);
+  }
+
+  void lose(std::size_t place) {
+    const std::size_t peer = *holders_[place];
+    mesh_.kill(peer);
+    rounds_.erase(peer);
+    change(place, std::nullopt);
+  }
+
+ private:
+  VirtualMesh mesh_;
+  std::size_t group_;
+  std::vector<std::optional<std::size_t>> holders_;
+  std::vector<std::uint32_t> since_;
+  std::uint32_t generation_ = 1;
+  std::map<std::size_t, std::unique_ptr<ChangingRounds>> rounds_;
+};
+
+// A round with one's own number as the value; nothing if it failed.
+Task<std::optional<float>> average(ChangingRounds& rounds, std::uint64_t number, float value) {
+  std::vector<float> values(1000, value);
+  const auto round = rounds.average({0, number}, values, 1.0f, {});
+  bool failed = false;
+  try {
+    auto finishing = round->finish();
+    co_await std::move(finishing);
+  } catch (const net::LinkError&) {
+    failed = true;
+  }
+  if (failed) co_return std::nullopt;
+  EXPECT_NEAR(values.front(), values.back(), 1e-4);
+  co_return values.front();
+}
+
+TEST(ChangingRoundsTest, MeansOfThoseWhoAreThere) {
+  Places places(4, 5, 16);
+  std::map<std::size_t, std::vector<std::optional<float>>> results;
+  const auto task = [&](std::size_t peer) -> Task<> {
+    const std::size_t place = peer == 4 ? 2 : peer;
+    auto late = places.clock().sleep_for(peer == 4 ? 20s : 0s);
+    co_await std::move(late);
+    ChangingRounds& rounds = places.join(place, peer);
+    if (peer == 4) {
+      rounds.begin_with({0, 2});
+      places.change(2, 4);
+    }
+    for (std::uint64_t number = peer == 4 ? 2 : 0; number < 4; ++number) {
+      auto waiting = places.clock().sleep_until(Time(10s * number + 1s));
+      co_await std::move(waiting);
+      if (number == 1 && peer == 2) {  // while the others wait for it
+        auto dying = places.clock().sleep_for(1s);
+        co_await std::move(dying);
+        places.lose(2);
+        co_return;
+      }
+      auto averaging = average(rounds, number, static_cast<float>(peer + 1));
+      results[peer].push_back(co_await std::move(averaging));
+    }
+    auto staying = places.clock().sleep_until(Time(1min));
+    co_await std::move(staying);
+  };
+  for (const auto& outcome : places.mesh().run(task, Time(1h))) EXPECT_FALSE(outcome) << outcome->what();
+  using Results = std::vector<std::optional<float>>;
+  for (const std::size_t peer : {0, 1, 3}) {
+    EXPECT_EQ(results[peer], (Results{2.5f, std::nullopt, 3.0f, 3.0f})) << peer;  // 1 + 2 + 4 and 5
+  }
+  EXPECT_EQ(results[4], (Results{3.0f, 3.0f}));
+}
+
+// Who comes late to a round that others have given up does not wait for them.
+TEST(ChangingRoundsTest, WhoeverIsLateForARoundThatFailedGoesOn) {
+  Places places(3, 3, 16);
+  std::map<std::size_t, std::vector<std::optional<float>>> results;
+  const auto task = [&](std::size_t peer) -> Task<> {
+    ChangingRounds& rounds = places.join(peer, peer);
+    auto waiting = places.clock().sleep_until(Time(peer == 1 ? 20s : 1s));
+    co_await std::move(waiting);
+    if (peer == 2) {
+      auto dying = places.clock().sleep_for(1s);
+      co_await std::move(dying);
+      places.lose(2);
+      co_return;
+    }
+    for (std::uint64_t number = 0; number < 2; ++number) {
+      auto averaging = average(rounds, number, static_cast<float>(peer));
+      results[peer].push_back(co_await std::move(averaging));
+    }
+    EXPECT_LT(places.clock().now(), Time(21s));
+    auto staying = places.clock().sleep_until(Time(1min));
+    co_await std::move(staying);
+  };
+  for (const auto& outcome : places.mesh().run(task, Time(1h))) EXPECT_FALSE(outcome) << outcome->what();
+  for (const std::size_t peer : {0, 1}) {
+    EXPECT_EQ(results[peer], (std::vector<std::optional<float>>{std::nullopt, 0.5f}));
+  }
+}
+
+// With more than a ring may have, one axis after another: all means are the same in the end.
+TEST(ChangingRoundsTest, ManyAverageInTurns) {
+  constexpr std::size_t kPeers = 12;
+  Places places(kPeers, kPeers, 4);
+  std::vector<float> values(kPeers);
+  const auto task = [&](std::size_t peer) -> Task<> {
+    ChangingRounds& rounds = places.join(peer, peer);
+    values[peer] = static_cast<float>(peer);
+    for (std::uint64_t number = 0; number < 2; ++number) {
+      auto averaging = average(rounds, number, values[peer]);
+      values[peer] = (co_await std::move(averaging)).value();
+    }
+    auto staying = places.clock().sleep_for(1min);
+    co_await std::move(staying);
+  };
+  for (const auto& outcome : places.mesh().run(task, Time(1h))) EXPECT_FALSE(outcome) << outcome->what();
+  for (const float value : values) EXPECT_NEAR(value, 5.5f, 1e-5);
+}
+
+}  // namespace
+}  // namespace rookery::sync
