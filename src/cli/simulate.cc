@@ -57,7 +57,9 @@ void say(const simulate::Simulation& simulation, const simulate::Outcome& outcom
   fmt::print("{:<12} peers compute for {:.1f}% of the time, and wait for each other {:.1f}%\n", "utilisation",
              100 * utilisation(s), 100 * s.exposed_communication_share.value_or(0));
   fmt::print("{:<12} {} sent in {} rounds{}\n", "traffic", format_bytes(s.bytes_sent.value_or(0)), s.rounds.value_or(0),
-             s.rounds_failed > 0 ? fmt::format("; a peer's part in a round failed {} times", s.rounds_failed) : "");
+             outcome.lost > 0 ? fmt::format("; a peer's part in one was repeated {} times, and failed {} times",
+                                            outcome.rounds_repeated, s.rounds_failed)
+                              : "");
   if (s.eval_loss) fmt::print("{:<12} {:.4f}\n", "eval loss", *s.eval_loss);
   if (s.measured_step_seconds && s.predicted_step_seconds) {
     fmt::print("{:<12} {} a step, predicted {} ({:+.0f}%)\n", "took", duration(*s.measured_step_seconds),
@@ -98,6 +100,7 @@ int simulate(SimulateOptions options) {
     result["simulation_seconds"] = took;
     result["utilisation"] = utilisation(outcome.summary);
     result["peers_lost"] = outcome.lost;
+    result["rounds_repeated"] = outcome.rounds_repeated;
     result["events"] = outcome.events;
     result["trace"] = fmt::format("{:016x}", outcome.trace);
     result["simulation_memory_bytes"] = observe::peak_memory();

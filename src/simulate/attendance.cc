@@ -69,7 +69,7 @@ Task<std::optional<Attendance::Attempt>> Attendance::gather(std::size_t c) {
 
 Task<bool> Attendance::meet(std::size_t c, std::uint64_t attempt, std::function<void()> then) {
   Cluster& cluster = *clusters_[c];
-  if (cluster.attempt != attempt) co_return false;
+  if (cluster.attempt != attempt || closed_) co_return false;
   const std::size_t stages = cluster.ranks.size(), enough = (cluster.met / stages + 1) * stages;
   if (++cluster.met == enough) {
     then();

@@ -24,6 +24,7 @@ namespace {
 constexpr std::size_t kMostShown = 200;  // peers that have lines of their own
 constexpr double kPassShare = 0.25;      // of what an update takes: one pass over the parameters
 constexpr Duration kSlice = std::chrono::seconds(1);
+constexpr Duration kFarewell = std::chrono::hours(6);  // within which all have ended who were told to
 constexpr std::uint16_t kHandoverPurpose = 0x0400;
 constexpr double kHandoverChunk = 256 * 1024;  // bytes
 
@@ -274,6 +275,9 @@ Outcome Simulation::run(const std::atomic<bool>& stop, const std::function<void(
       outcome.interrupted = true;
       end_now();
     }
+    if (end_ && world_.clock().now() > ended_ + kFarewell) {
+      throw Error("the simulation did not come to its end: somebody waits for what never comes");
+    }
     if (at_rest && !over)
       throw Error("the simulation came to rest before its end: somebody waits for what never comes");
   }
@@ -283,6 +287,7 @@ Outcome Simulation::run(const std::atomic<bool>& stop, const std::function<void(
   outcome.events = world_.events();
   outcome.trace = world_.trace();
   outcome.lost = lost_;
+  outcome.rounds_repeated = repeated_;
   replace_file(directory_.summary(), observe::to_json(outcome.summary).dump(2) + "\n");
   return outcome;
 }
@@ -290,6 +295,7 @@ Outcome Simulation::run(const std::atomic<bool>& stop, const std::function<void(
 // Everybody ends after the same step: the last that any of them has begun.
 void Simulation::end_now() {
   end_ = begun_;
+  ended_ = world_.clock().now();
   losses_.clear();
   arrivals_.clear();
   attendance_->close();
@@ -374,6 +380,7 @@ Task<> Simulation::train(Peer& peer) {
   if (peer.trainee && t.eval_batches > 0) {
     ended.entropy_floor = peer.trainee->data().entropy_floor(peer.trainee->evaluated_samples());
   }
+  repeated_ += peer.wiring->rounds_repeated();
   record_->ended(peer.name, ended);
 }
 
@@ -565,8 +572,7 @@ Task<> Simulation::take_over(Peer& peer, std::size_t donor) {
       values.insert(values.end(), part.begin(), part.end());
     }
     const std::size_t count = values.size();
-    const net::ChannelId channel{
-        .purpose = kHandoverPurpose, .generation = own.since, .index = static_cast<std::uint32_t>(s)};
+    const net::ChannelId channel{.purpose = kHandoverPurpose, .index = ++handovers_};
     TaskGroup handing(world_.executor());
     handing.spawn(
         collective::hand_on(world_.clock(), *cables_->link(other, peer.rank), channel, std::move(values), options));

@@ -21,11 +21,12 @@ namespace rookery::simulate {
 
 // What a simulation was like.
 struct Outcome {
-  observe::Summary summary;    // of the run, in virtual time
-  double virtual_seconds = 0;  // that passed
-  std::uint64_t events = 0;    // that happened
-  std::uint64_t trace = 0;     // a digest of when: equal for equal simulations
-  std::uint64_t lost = 0;      // peers, and others came in their place
+  observe::Summary summary;           // of the run, in virtual time
+  double virtual_seconds = 0;         // that passed
+  std::uint64_t events = 0;           // that happened
+  std::uint64_t trace = 0;            // a digest of when: equal for equal simulations
+  std::uint64_t lost = 0;             // peers, and others came in their place
+  std::uint64_t rounds_repeated = 0;  // of all peers that were there in the end
   bool interrupted = false;
 };
 
@@ -97,6 +98,7 @@ class Simulation {
   std::vector<std::shared_ptr<Peer>> peers_;  // by rank; nullptr where nobody is
   std::uint64_t begun_ = 0;                   // the last step that anybody has begun
   std::optional<std::uint64_t> end_;          // after which everybody is to end
+  Time ended_{};                              // when they were told so
   bool abandoned_ = false;
 
   // Where peers come and go.
@@ -105,7 +107,8 @@ class Simulation {
   std::vector<std::uint64_t> successors_;                  // by rank: how many there have been
   std::vector<std::string> first_names_;
   std::map<std::size_t, std::int64_t> starts_;  // of clusters that begin again: after which step
-  std::uint64_t lost_ = 0;
+  std::uint64_t lost_ = 0, repeated_ = 0;
+  std::uint32_t handovers_ = 0;
 };
 
 }  // namespace rookery::simulate

@@ -253,6 +253,19 @@ TEST_F(SimulationTest, PeersMayComeAndGo) {
   EXPECT_THAT(text_of("run/events.jsonl"), HasSubstr(".2\""));
 }
 
+// Whoever has come, but not begun, when the time is over is no part of the run.
+TEST_F(SimulationTest, TheEndMayComeAtAnyTime) {
+  std::vector<std::string> settings = kChurn;
+  settings.insert(settings.end(),
+                  {"swarm.clusters=4", "sync.method=local-sgd", "simulate.stay=5s", "train.steps=1000"});
+  for (int i = 1; i <= 20; ++i) {
+    settings.push_back(fmt::format("simulate.time={}ms", 300 * i));
+    const Outcome outcome = simulate(kTwelve, settings);
+    EXPECT_GT(outcome.summary.steps, 0);
+    EXPECT_GE(outcome.summary.peers.size(), 12u);
+  }
+}
+
 // With real arithmetic: peers that are lost cost what their copies had learnt since the last round, not the model.
 TEST_F(SimulationTest, TheModelSurvivesItsPeers) {
   std::vector<std::string> settings = kChurn;

@@ -43,39 +43,41 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     }
   }
 
+  // Again and again, until it has gone well once.
   static Task<> average(std::shared_ptr<Core> self, Which which, std::span<float> values, std::span<float> lost) {
     Ring& ring = self->ring_of(which);
-    while (!ring.first && !ring.failure) {
-      auto wait = ring.changed.wait();
-      co_await std::move(wait);
+    const std::vector<float> own(values.begin(), values.end()), own_lost(lost.begin(), lost.end());
+    for (;;) {
+      auto agreeing = self->agreed(ring);
+      co_await std::move(agreeing);
+      if (which.number < *ring.first) throw LinkError(net::Failure::kLate, "", "others went on without it");
+      const std::shared_ptr<RingAllReduce> sums = ring.sums;
+      std::optional<LinkError> failure;
+      try {
+        if (sums) {  // else it is alone
+          auto running = sums->run({.values = values, .weight = ring.weight, .lost = lost});
+          co_await std::move(running);
+        }
+      } catch (const LinkError& error) {
+        failure = error;
+      }
+      if (!failure) break;
+      ring.fail(sums, *failure);
+      std::ranges::copy(own, values.begin());
+      std::ranges::copy(own_lost, lost.begin());
+      ++self->repeated_;
     }
-    if (ring.failure) throw LinkError(*ring.failure);
-    if (which.number < *ring.first) {
-      throw LinkError(net::Failure::kLate, "", "the others have given this round up");
-    }
-    ring.begun = which.number + 1;
-    if (!ring.sums) co_return;  // alone
-    const std::shared_ptr<RingAllReduce> sums = ring.sums;
-    std::optional<LinkError> failure;
-    try {
-      auto running = sums->run({.values = values, .weight = ring.weight, .lost = lost});
-      co_await std::move(running);
-    } catch (const LinkError& error) {
-      failure = error;
-    }
-    if (!failure) co_return;
-    ring.fail(sums, *failure);
-    throw LinkError(*failure);
+    ring.done = std::max(ring.done, which.number + 1);
   }
 
   void give_up(Which which) {
-    const LinkError reason(net::Failure::kCancelled, "", "gave up a round");
     Ring& ring = ring_of(which);
-    ring.fail(ring.sums, reason);
+    ring.is_left = true;
+    ring.fail(ring.sums, LinkError(net::Failure::kCancelled, "", "gave up a round"));
   }
 
   void begin_with(Which first) {
-    for (std::size_t turn = 0; turn < turns_.size(); ++turn) ring_of({first.slot, turn}).begun = first.number;
+    for (std::size_t turn = 0; turn < turns_.size(); ++turn) ring_of({first.slot, turn}).done = first.number;
   }
 
   void changed(std::size_t place) {
@@ -88,18 +90,23 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
 
   void cancel(const LinkError& reason) {
     cancelled_ = true;
-    for (const auto& ring : rings_) ring->fail(ring->sums, reason);
+    for (const auto& ring : rings_) {
+      ring->is_left = true;
+      ring->fail(ring->sums, reason);
+    }
   }
 
   const ChangingRoundsOptions& options() const { return options_; }
+  std::uint64_t repeated() const { return repeated_; }
 
  private:
   // Of one slot and turn, with those who are there now.
   struct Ring {
     std::shared_ptr<RingAllReduce> sums, greeting;  // nothing where this peer is alone
     float weight = 1;                               // of this peer in the mean
-    std::uint64_t begun = 0;                        // the number after that of the last round it took part in
-    std::optional<std::uint64_t> first{};           // round with which they go on, when that is agreed
+    std::uint64_t done = 0;                         // rounds before this one are over for this peer
+    std::optional<std::uint64_t> first{};  // and this is the first that is not over for any member, once agreed
+    bool is_left = false;                  // this peer takes no part
     std::shared_ptr<const LinkError> failure{};
     Signal changed{};
 
@@ -109,9 +116,22 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
       if (sums) sums->cancel(reason);
       if (greeting) greeting->cancel(reason);
       if (!failure) failure = std::make_shared<LinkError>(reason);
+      first.reset();
       changed.notify();
     }
   };
+
+  // Waits until the members know with which round they go on. A ring that has failed has another one soon: whoever was
+  // lost leaves its place.
+  Task<> agreed(Ring& ring) {
+    for (Time patience = kNever; !ring.first;) {
+      if (ring.failure && patience == kNever) patience = clock_.now() + options_.stall;
+      if (!ring.failure) patience = kNever;
+      if (ring.failure && (ring.is_left || clock_.now() >= patience)) throw LinkError(*ring.failure);
+      auto wait = ring.changed.wait_until(clock_, patience);
+      co_await std::move(wait);
+    }
+  }
 
   Ring& ring_of(Which which) {
     ROOKERY_CHECK(which.slot < options_.slots, "slot {} of {}", which.slot, options_.slots);
@@ -123,6 +143,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     ring.fail(ring.sums, LinkError(net::Failure::kCancelled, "", "others have come or gone"));
     ring.failure.reset();
     ring.first.reset();
+    ring.is_left = false;
     ring.sums.reset();
     ring.greeting.reset();
     std::vector<net::Link*> links;
@@ -136,6 +157,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
         own = links.size();
         weight = holder.weight;
         if (!holder.here) {
+          ring.is_left = true;
           ring.fail(nullptr, LinkError(net::Failure::kClosed, "", "takes no part at the moment"));
           return;
         }
@@ -157,7 +179,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
         return;
       }
     }
-    ring.first = ring.begun;
+    ring.first = ring.done;
     ring.changed.notify();
   }
 
@@ -181,11 +203,11 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
   // The members of a new ring tell each other how far they are.
   static Task<> greet(std::shared_ptr<Core> /*self*/, Ring& ring, std::shared_ptr<RingAllReduce> greeting,
                       std::size_t size) {
-    std::vector<float> begun(size);  // exact below 2^24
-    greeting->own_piece(begun).front() = static_cast<float>(ring.begun);
+    std::vector<float> done(size);  // exact below 2^24
+    greeting->own_piece(done).front() = static_cast<float>(ring.done);
     std::optional<LinkError> failure;
     try {
-      auto gathering = greeting->all_gather(begun);
+      auto gathering = greeting->all_gather(done);
       co_await std::move(gathering);
     } catch (const LinkError& error) {
       failure = error;
@@ -194,7 +216,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     if (failure) {
       ring.fail(ring.sums, *failure);
     } else {
-      ring.first = static_cast<std::uint64_t>(*std::ranges::max_element(begun));
+      ring.first = static_cast<std::uint64_t>(*std::ranges::max_element(done));
       ring.changed.notify();
     }
   }
@@ -206,6 +228,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
   std::vector<std::vector<std::size_t>> turns_;  // places of their members
   std::vector<std::unique_ptr<Ring>> rings_;     // by slot and turn
   bool cancelled_ = false;
+  std::uint64_t repeated_ = 0;
 };
 
 ChangingRounds::ChangingRounds(Clock& clock, Executor home, std::size_t rank, std::size_t places, HolderOf holder_of,
@@ -233,6 +256,8 @@ std::unique_ptr<Round> ChangingRounds::mix(std::span<float> /*values*/, const pl
 void ChangingRounds::begin_with(Which first) {
   boost::asio::dispatch(clock_.executor(), [core = core_, first] { core->begin_with(first); });
 }
+
+std::uint64_t ChangingRounds::repeated() const { return core_->repeated(); }
 
 void ChangingRounds::changed(std::size_t place) { core_->changed(place); }
 

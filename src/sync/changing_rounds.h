@@ -34,10 +34,10 @@ struct ChangingRoundsOptions {
 // Rounds among holders that come and go. With more than `group` of them each round is along one axis of a grid, in
 // turn: it has few members, and a loss harms those alone. Rounds are by numbers, and so are turns.
 //
-// An average is the mean of those who are there, by their weights. A member that is lost fails the round that is under
-// way, for all who have not finished it; some may have. When its place has changed, those who shared a ring with it
-// make another one, and agree on the round to go on with: the first that none of them has begun. Whoever is late for a
-// round that others have given up fails at once, too. So nobody waits for a round that never comes.
+// An average is the mean of those who are there, by their weights. When a member is lost, those who shared a ring with
+// it make another one, tell each other which rounds they have finished, and repeat the one that is under way if none of
+// them has finished it. If some have, it has failed for the others; and so has a round in which somebody who is new
+// takes no part. So nobody waits for a round that never comes.
 //
 // The collectives run on the clock's executor; whoever starts rounds may live on another one, its home.
 class ChangingRounds final : public Rounds {
@@ -60,6 +60,8 @@ class ChangingRounds final : public Rounds {
 
   // Not here: a topology is for peers that stay.
   std::unique_ptr<Round> mix(std::span<float> values, const plan::Mix& mix) override;
+
+  std::uint64_t repeated() const;  // how often this peer's part in a round had to begin anew
 
   // Somebody has left this place, or has come to it; it may be this peer's own. On the clock's executor.
   void changed(std::size_t place);

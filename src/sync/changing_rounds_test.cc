@@ -102,28 +102,37 @@ TEST(ChangingRoundsTest, MeansOfThoseWhoAreThere) {
     co_await std::move(staying);
   };
   for (const auto& outcome : places.mesh().run(task, Time(1h))) EXPECT_FALSE(outcome) << outcome->what();
-  using Results = std::vector<std::optional<float>>;
   for (const std::size_t peer : {0, 1, 3}) {
-    EXPECT_EQ(results[peer], (Results{2.5f, std::nullopt, 3.0f, 3.0f})) << peer;  // 1 + 2 + 4 and 5
+    ASSERT_EQ(results[peer].size(), 4u);
+    EXPECT_EQ(results[peer][0], 2.5f);
+    EXPECT_NEAR(results[peer][1].value(), 7.0 / 3, 1e-6);  // without the one that was lost, and
+    EXPECT_EQ(results[peer][2], 3.0f);                     // with the one that came
+    EXPECT_EQ(results[peer][3], 3.0f);
   }
-  EXPECT_EQ(results[4], (Results{3.0f, 3.0f}));
+  EXPECT_EQ(results[4], (std::vector<std::optional<float>>{3.0f, 3.0f}));
 }
 
-// Who comes late to a round that others have given up does not wait for them.
-TEST(ChangingRoundsTest, WhoeverIsLateForARoundThatFailedGoesOn) {
-  Places places(3, 3, 16);
+// A round in which somebody who is new takes no part is over: for those who wait in it, and for whoever is late for it.
+TEST(ChangingRoundsTest, NobodyWaitsForARoundThatIsOver) {
+  Places places(3, 4, 16);
   std::map<std::size_t, std::vector<std::optional<float>>> results;
   const auto task = [&](std::size_t peer) -> Task<> {
-    ChangingRounds& rounds = places.join(peer, peer);
-    auto waiting = places.clock().sleep_until(Time(peer == 1 ? 20s : 1s));
+    auto waiting = places.clock().sleep_until(Time(peer == 3 ? 10s : 0s));
     co_await std::move(waiting);
+    ChangingRounds& rounds = places.join(peer == 3 ? 2 : peer, peer);
     if (peer == 2) {
-      auto dying = places.clock().sleep_for(1s);
+      auto dying = places.clock().sleep_for(2s);
       co_await std::move(dying);
       places.lose(2);
       co_return;
     }
-    for (std::uint64_t number = 0; number < 2; ++number) {
+    if (peer == 3) {
+      rounds.begin_with({0, 1});
+      places.change(2, 3);
+    }
+    auto late = places.clock().sleep_until(Time(peer == 1 ? 20s : 1s));
+    co_await std::move(late);
+    for (std::uint64_t number = peer == 3 ? 1 : 0; number < 2; ++number) {
       auto averaging = average(rounds, number, static_cast<float>(peer));
       results[peer].push_back(co_await std::move(averaging));
     }
@@ -133,8 +142,29 @@ TEST(ChangingRoundsTest, WhoeverIsLateForARoundThatFailedGoesOn) {
   };
   for (const auto& outcome : places.mesh().run(task, Time(1h))) EXPECT_FALSE(outcome) << outcome->what();
   for (const std::size_t peer : {0, 1}) {
-    EXPECT_EQ(results[peer], (std::vector<std::optional<float>>{std::nullopt, 0.5f}));
+    ASSERT_EQ(results[peer].size(), 2u);
+    EXPECT_EQ(results[peer][0], std::nullopt);
+    EXPECT_NEAR(results[peer][1].value(), 4.0 / 3, 1e-6);
   }
+  EXPECT_EQ(results[3].size(), 1u);
+}
+
+// A ring that has failed, and gets no successor, is given up.
+TEST(ChangingRoundsTest, EveryWaitHasAnEnd) {
+  Places places(2, 2, 16);
+  const auto task = [&](std::size_t peer) -> Task<> {
+    ChangingRounds& rounds = places.join(peer, peer);
+    auto waiting = places.clock().sleep_for(1s);
+    co_await std::move(waiting);
+    if (peer == 1) {
+      places.mesh().kill(1);
+      co_return;
+    }
+    auto averaging = average(rounds, 0, 1.0f);
+    EXPECT_FALSE(co_await std::move(averaging));
+    EXPECT_LT(places.clock().now(), Time(1min));
+  };
+  for (const auto& outcome : places.mesh().run(task, Time(1h))) EXPECT_FALSE(outcome) << outcome->what();
 }
 
 // With more than a ring may have, one axis after another: all means are the same in the end.

@@ -328,7 +328,11 @@ std::optional<wire::Evaluated> SwarmRecord::mean_of(const std::map<std::string, 
   return mean;
 }
 
-void SwarmRecord::ended(const std::string& peer, const wire::Ended& summary) { peers_.at(peer).ended = summary; }
+// Whoever came, but had not begun to train when the run ended, has no part in it.
+void SwarmRecord::ended(const std::string& peer, const wire::Ended& summary) {
+  const auto found = peers_.find(peer);
+  if (found != peers_.end()) found->second.ended = summary;
+}
 
 std::vector<wire::SurveyedLink> SwarmRecord::links_of(const std::string& peer) const {
   const auto found = peers_.find(peer);

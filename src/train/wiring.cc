@@ -163,6 +163,12 @@ void Wiring::changed(std::size_t cluster) {
   for (const auto& rounds : changing_) rounds->changed(cluster);
 }
 
+std::uint64_t Wiring::rounds_repeated() const {
+  std::uint64_t repeated = 0;
+  for (const auto& rounds : changing_) repeated += rounds->repeated();
+  return repeated;
+}
+
 // In which the cluster came to be as it is.
 std::uint32_t Wiring::cluster_generation() const {
   if (!is_whole_) return plan_.generation;

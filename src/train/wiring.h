@@ -47,6 +47,8 @@ class Wiring {
   // A cluster is whole, or not whole any more; its peers have another `since` in the plan.
   void changed(std::size_t cluster);
 
+  std::uint64_t rounds_repeated() const;  // since somebody was lost
+
   // The connections among the stages of a cluster in which somebody is new. Those before are gone then: requires that
   // the member does not use them any more.
   ClusterConnections cluster_connections();
