@@ -66,10 +66,11 @@ TEST(BaselinesTest, ThePlannerIsNeverWorse) {
     const Forming forming{.job = job, .swarm = swarm, .schedule = schedule};
     const MethodOptions method{.method = Method::kDiloco, .interval = 50};
     Wishes wishes{.schedules = {schedule}, .methods = {method}};
-    const double own = decide(job, swarm, wishes).front().prediction.samples_per_second;
+    const double own = decide(job, swarm, wishes).front().value();
     const auto rate_of = [&](const auto& make) {  // 0 if it finds nothing that fits
       try {
-        return predict(job, swarm, make()).samples_per_second;
+        const Candidate candidate = make();
+        return predict(job, swarm, candidate).samples_per_second * worth(candidate);
       } catch (const InputError&) {
         return 0.0;
       }

@@ -195,7 +195,7 @@ class Planner {
 
 double worth(const Candidate& candidate) {
   constexpr double kCritical = 1.4;  // batches
-  constexpr double kMix = 0.16, kInterval = 0.05, kOuter = 0.005, kStale = 0.45;
+  constexpr double kMix = 0.16, kInterval = 0.05, kOuter = 0.005, kStale = 0.4, kTooStale = 1.3;
   const auto clusters = static_cast<double>(candidate.clusters.size());
   const auto updates = static_cast<double>(candidate.schedule.updates());
   const MethodOptions& method = candidate.method;
@@ -212,7 +212,8 @@ double worth(const Candidate& candidate) {
       staleness = std::max(staleness, staleness_bound(own, {s, partition.cut.size()}));
     }
   }
-  cost += kStale * static_cast<double>(staleness) / updates;
+  const double late = static_cast<double>(staleness) / updates;  // steps
+  cost += kStale * late + kTooStale * std::pow(late, 6);
   return (kCritical + 1) / (kCritical + clusters / updates) / cost;
 }
 

@@ -82,12 +82,11 @@ Task<bool> Attendance::meet(std::size_t c, std::uint64_t attempt, std::function<
   co_return cluster.attempt == attempt&& cluster.met >= enough;
 }
 
-bool Attendance::give_up(std::size_t c, std::uint64_t attempt) {
+void Attendance::give_up(std::size_t c, std::uint64_t attempt) {
   Cluster& cluster = *clusters_[c];
-  if (cluster.attempt != attempt) return false;
+  if (cluster.attempt != attempt) return;
   ++cluster.donors;
   begin_attempt(cluster);
-  return true;
 }
 
 void Attendance::close() {

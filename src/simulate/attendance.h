@@ -44,8 +44,8 @@ class Attendance {
 
   void make_whole(std::size_t cluster) { clusters_[cluster]->is_whole = true; }
 
-  // This attempt has failed. False if it was over already.
-  bool give_up(std::size_t cluster, std::uint64_t attempt);
+  // This attempt has failed, unless it was over already.
+  void give_up(std::size_t cluster, std::uint64_t attempt);
 
   // Nobody is waited for any more.
   void close();

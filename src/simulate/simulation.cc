@@ -452,15 +452,10 @@ void Simulation::expect_loss(std::size_t rank) {
   losses_[rank]->set(world_.clock().now() + std::chrono::duration_cast<Duration>(stay), [this, rank] { lose(rank); });
 }
 
-// What its peers have to do with each other, and with others, belongs to another generation from now on.
-void Simulation::renumber(std::size_t cluster) {
+// Those who have rounds with a cluster learn whether it is whole.
+void Simulation::announce(std::size_t cluster) {
   ++plan_.generation;
   for (const std::size_t rank : clusters_->ranks[cluster]) plan_.peers[rank].since = plan_.generation;
-}
-
-// The same, and those who have rounds with it learn whether it is whole.
-void Simulation::announce(std::size_t cluster) {
-  renumber(cluster);
   std::set<std::size_t> concerned = {cluster};
   for (const auto& turn :
        plan::grid_turns(cluster, clusters_->ranks.size(), static_cast<std::size_t>(blueprint_.settings.sync.group))) {
@@ -502,7 +497,6 @@ void Simulation::replace(std::size_t rank) {
   attendance_->come(rank);
   if (!losses_.empty()) expect_loss(rank);
   if (!attendance_->is_complete(cluster)) return;
-  announce(cluster);
   for (const std::size_t own : clusters_->ranks[cluster]) {
     if (peers_[own]) continue;
     set_up(own);
@@ -526,23 +520,26 @@ Task<bool> Simulation::begin_again(Peer& peer) {
         co_await std::move(taking);
       }
       auto meeting = attendance_->meet(cluster, attempt->number, [&] {
-        starts_[cluster] = attempt->donor ? steps_of(*attempt->donor) : record_->steps_done();
-        renumber(cluster);
-        for (const std::size_t rank : clusters_->ranks[cluster]) record_->begins(plan_.peers[rank], starts_[cluster]);
+        starts_[cluster] = {.step = attempt->donor ? steps_of(*attempt->donor) : record_->steps_done(),
+                            .generation = ++plan_.generation};
+        for (const std::size_t rank : clusters_->ranks[cluster])
+          record_->begins(plan_.peers[rank], starts_[cluster].step);
       });
       if (!co_await std::move(meeting)) continue;
-      const std::int64_t start = starts_[cluster];
-      auto beginning = peer.member->begin_again(start, peer.wiring->cluster_connections());
+      const Start start = starts_[cluster];
+      auto beginning = peer.member->begin_again(start.step, peer.wiring->cluster_connections(start.generation));
       co_await std::move(beginning);
       auto parting = attendance_->meet(cluster, attempt->number, [&] {
         attendance_->make_whole(cluster);
+        // Rounds that others may have begun go on without it.
+        for (const std::size_t rank : clusters_->ranks[cluster]) plan_.peers[rank].from = begun_;
         announce(cluster);
       });
       if (co_await std::move(parting)) co_return true;
     } catch (const net::LinkError&) {
       has_failed = true;
     }
-    if (has_failed && !peer.is_gone && attendance_->give_up(cluster, attempt->number)) renumber(cluster);
+    if (has_failed && !peer.is_gone) attendance_->give_up(cluster, attempt->number);
   }
 }
 

@@ -75,7 +75,6 @@ class Simulation {
   void expect_loss(std::size_t rank);
   void lose(std::size_t rank);
   void replace(std::size_t rank);
-  void renumber(std::size_t cluster);
   void announce(std::size_t cluster);
   Task<bool> begin_again(Peer& peer);
   std::int64_t steps_of(std::size_t cluster) const;
@@ -106,7 +105,11 @@ class Simulation {
   std::vector<std::unique_ptr<Alarm>> losses_, arrivals_;  // by rank
   std::vector<std::uint64_t> successors_;                  // by rank: how many there have been
   std::vector<std::string> first_names_;
-  std::map<std::size_t, std::int64_t> starts_;  // of clusters that begin again: after which step
+  struct Start {
+    std::int64_t step = 0;         // after which the cluster begins again
+    std::uint32_t generation = 0;  // of what its stages have to do with each other
+  };
+  std::map<std::size_t, Start> starts_;  // by cluster
   std::uint64_t lost_ = 0, repeated_ = 0;
   std::uint32_t handovers_ = 0;
 };

@@ -6,7 +6,6 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/dispatch.hpp>
 
 #include "base/error.h"
 #include "base/signal.h"
@@ -21,6 +20,8 @@ namespace {
 using collective::RingAllReduce;
 using net::LinkError;
 
+constexpr std::size_t kRoundsApart = 4;
+
 }  // namespace
 
 // The rings of all turns. They last until the last round has ended, which may be after ChangingRounds has gone.
@@ -32,67 +33,64 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
         rank_(rank),
         holder_of_(std::move(holder_of)),
         options_(std::move(options)),
-        turns_(plan::grid_turns(rank, places, options_.group)) {}
-
-  void start() {
-    for (std::size_t slot = 0; slot < options_.slots; ++slot) {
-      for (std::size_t turn = 0; turn < turns_.size(); ++turn) {
-        rings_.push_back(std::make_unique<Ring>());
-        build(slot, turn);
-      }
-    }
+        turns_(plan::grid_turns(rank, places, options_.group)) {
+    for (std::size_t i = 0; i < options_.slots * turns_.size(); ++i) rings_.push_back(std::make_unique<Ring>());
   }
 
   // Again and again, until it has gone well once.
   static Task<> average(std::shared_ptr<Core> self, Which which, std::span<float> values, std::span<float> lost) {
     Ring& ring = self->ring_of(which);
     const std::vector<float> own(values.begin(), values.end()), own_lost(lost.begin(), lost.end());
+    const Passing passing(ring, which);
     for (;;) {
-      auto agreeing = self->agreed(ring);
-      co_await std::move(agreeing);
-      if (which.number < *ring.first) throw LinkError(net::Failure::kLate, "", "others went on without it");
-      const std::shared_ptr<RingAllReduce> sums = ring.sums;
-      std::optional<LinkError> failure;
-      try {
-        if (sums) {  // else it is alone
-          auto running = sums->run({.values = values, .weight = ring.weight, .lost = lost});
-          co_await std::move(running);
+      self->build(ring, which);
+      auto agreeing = agreed(ring);
+      if (co_await std::move(agreeing)) {
+        const std::shared_ptr<RingAllReduce> sums = ring.sums;
+        std::optional<LinkError> failure;
+        try {
+          if (sums) {  // else it is alone
+            auto running = sums->run({.values = values, .weight = ring.weight, .lost = lost});
+            co_await std::move(running);
+          }
+        } catch (const LinkError& error) {
+          failure = error;
         }
-      } catch (const LinkError& error) {
-        failure = error;
+        if (!failure) break;
+        ring.fail(sums, *failure);
+        std::ranges::copy(own, values.begin());
+        std::ranges::copy(own_lost, lost.begin());
       }
-      if (!failure) break;
-      ring.fail(sums, *failure);
-      std::ranges::copy(own, values.begin());
-      std::ranges::copy(own_lost, lost.begin());
+      auto waiting = self->changed_since_failure(ring);
+      co_await std::move(waiting);
       ++self->repeated_;
     }
-    ring.done = std::max(ring.done, which.number + 1);
   }
 
   void give_up(Which which) {
     Ring& ring = ring_of(which);
-    ring.is_left = true;
+    ring.is_given_up = true;
     ring.fail(ring.sums, LinkError(net::Failure::kCancelled, "", "gave up a round"));
   }
 
-  void begin_with(Which first) {
-    for (std::size_t turn = 0; turn < turns_.size(); ++turn) ring_of({first.slot, turn}).done = first.number;
-  }
-
   void changed(std::size_t place) {
-    if (cancelled_) return;
     for (std::size_t turn = 0; turn < turns_.size(); ++turn) {
       if (!std::ranges::binary_search(turns_[turn], place)) continue;
-      for (std::size_t slot = 0; slot < options_.slots; ++slot) build(slot, turn);
+      for (std::size_t slot = 0; slot < options_.slots; ++slot) {
+        Ring& ring = ring_of({slot, turn});
+        ++ring.changes;
+        ring.fail(ring.sums, LinkError(net::Failure::kCancelled, "", "others have come or gone"));
+        tell_of_last(slot, turn);
+      }
     }
   }
 
   void cancel(const LinkError& reason) {
-    cancelled_ = true;
+    is_cancelled_ = true;
     for (const auto& ring : rings_) {
-      ring->is_left = true;
+      ring->is_given_up = true;
       ring->fail(ring->sums, reason);
+      if (ring->last) ring->last->cancel(reason);
     }
   }
 
@@ -100,125 +98,193 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
   std::uint64_t repeated() const { return repeated_; }
 
  private:
-  // Of one slot and turn, with those who are there now.
+  // Of one slot and turn. Made when there is a round, and kept for the next as long as nobody has come or gone.
   struct Ring {
-    std::shared_ptr<RingAllReduce> sums, greeting;  // nothing where this peer is alone
-    float weight = 1;                               // of this peer in the mean
-    std::uint64_t done = 0;                         // rounds before this one are over for this peer
-    std::optional<std::uint64_t> first{};  // and this is the first that is not over for any member, once agreed
-    bool is_left = false;                  // this peer takes no part
-    std::shared_ptr<const LinkError> failure{};
+    std::shared_ptr<RingAllReduce> sums{};  // nothing where this peer is alone
+    std::optional<Which> passed{};          // the last round, which went well or not
+    std::shared_ptr<RingAllReduce> last{};  // in which others learn that this peer is past a round,
+    std::uint64_t last_number = 0;          // which has this number
+    float weight = 1;                       // of this peer in the mean
+    bool is_agreed = false;                 // they know whether some of them are past the round that is under way,
+    bool is_over = false;                   // and some are
+    std::shared_ptr<const LinkError> failure = std::make_shared<LinkError>(net::Failure::kClosed, "", "was not made");
+    bool is_given_up = false;
+    std::uint64_t changes = 0, changes_before = 0;  // of places: so far, and when it was made
     Signal changed{};
+
+    void forget_last() {
+      if (last) last->cancel(LinkError(net::Failure::kCancelled, "", "others have come or gone"));
+      last.reset();
+    }
 
     // Unless there is another one in the meantime.
     void fail(const std::shared_ptr<RingAllReduce>& failed, const LinkError& reason) {
       if (failed != sums) return;
       if (sums) sums->cancel(reason);
-      if (greeting) greeting->cancel(reason);
       if (!failure) failure = std::make_shared<LinkError>(reason);
-      first.reset();
       changed.notify();
     }
   };
 
-  // Waits until the members know with which round they go on. A ring that has failed has another one soon: whoever was
-  // lost leaves its place.
-  Task<> agreed(Ring& ring) {
-    for (Time patience = kNever; !ring.first;) {
-      if (ring.failure && patience == kNever) patience = clock_.now() + options_.stall;
-      if (!ring.failure) patience = kNever;
-      if (ring.failure && (ring.is_left || clock_.now() >= patience)) throw LinkError(*ring.failure);
-      auto wait = ring.changed.wait_until(clock_, patience);
-      co_await std::move(wait);
-    }
-  }
+  // A round that this peer is past when this goes.
+  class Passing {
+   public:
+    Passing(Ring& ring, Which which) : ring_(ring), which_(which) {}
+    ~Passing() { ring_.passed = which_; }
+    Passing(const Passing&) = delete;
+    Passing& operator=(const Passing&) = delete;
+
+   private:
+    Ring& ring_;
+    Which which_;
+  };
 
   Ring& ring_of(Which which) {
     ROOKERY_CHECK(which.slot < options_.slots, "slot {} of {}", which.slot, options_.slots);
     return *rings_[which.slot * turns_.size() + which.number % turns_.size()];
   }
 
-  void build(std::size_t slot, std::size_t turn) {
-    Ring& ring = *rings_[slot * turns_.size() + turn];
-    ring.fail(ring.sums, LinkError(net::Failure::kCancelled, "", "others have come or gone"));
-    ring.failure.reset();
-    ring.first.reset();
-    ring.is_left = false;
-    ring.sums.reset();
-    ring.greeting.reset();
-    std::vector<net::Link*> links;
-    std::uint32_t generation = options_.generation;
-    std::size_t own = 0;
+  // Those who are there, and take part in a round.
+  struct Members {
+    std::vector<net::Link*> links{};
+    std::size_t own = 0;  // place of this peer
+    float weight = 1;     // in the mean
+    std::uint32_t generation = 0;
+  };
+
+  // Throws LinkError if this peer takes no part.
+  Members members_of(Which which) const {
+    Members members{.generation = options_.generation};
     double weights = 0, weight = 1;
-    for (const std::size_t place : turns_[turn]) {
+    for (const std::size_t place : turns_[which.number % turns_.size()]) {
       const Holder holder = holder_of_(place);
-      generation = std::max(generation, holder.since);
+      members.generation = std::max(members.generation, holder.since);
+      const bool takes_part = holder.here && holder.from < which.step;
       if (place == rank_) {
-        own = links.size();
+        if (!takes_part || is_cancelled_) throw LinkError(net::Failure::kClosed, "", "takes no part at the moment");
+        members.own = members.links.size();
         weight = holder.weight;
-        if (!holder.here) {
-          ring.is_left = true;
-          ring.fail(nullptr, LinkError(net::Failure::kClosed, "", "takes no part at the moment"));
-          return;
-        }
       }
-      if (!holder.here) continue;
+      if (!takes_part) continue;
+      members.links.push_back(holder.link);
       weights += holder.weight;
-      links.push_back(holder.link);
     }
-    ring.weight = static_cast<float>(weight / weights);
-    const std::size_t size = links.size();
-    if (size > 1) {
-      const collective::Ring neighbours{
-          .rank = own, .size = size, .previous = links[(own + size - 1) % size], .next = links[(own + 1) % size]};
-      ring.sums = make(neighbours, channel(slot, turn, generation, 0), options_.codec);
-      if (generation != options_.generation) {
-        ring.greeting = make(neighbours, channel(slot, turn, generation, 1), collective::Codec::kNone);
-        boost::asio::co_spawn(clock_.executor(), greet(shared_from_this(), ring, ring.greeting, size),
-                              boost::asio::detached);
-        return;
-      }
-    }
-    ring.first = ring.done;
-    ring.changed.notify();
+    members.weight = static_cast<float>(weight / weights);
+    return members;
   }
 
-  std::shared_ptr<RingAllReduce> make(const collective::Ring& neighbours, net::ChannelId first,
-                                      collective::Codec codec) const {
+  void build(Ring& ring, Which which) {
+    const Members members = members_of(which);
+    // Nobody can be in a round any more that was two rounds of this ring ago.
+    if (ring.last && which.number >= ring.last_number + 2 * turns_.size()) ring.forget_last();
+    if (!ring.failure && members.generation == options_.generation) return;  // nobody has come or gone as yet
+    if (ring.sums) ring.sums->cancel(LinkError(net::Failure::kCancelled, "", "others have come or gone"));
+    ring.sums = members.links.size() > 1 ? make(which, members) : nullptr;
+    ring.weight = members.weight;
+    ring.failure.reset();
+    ring.is_given_up = false;
+    ring.changes_before = ring.changes;
+    ring.is_over = false;
+    ring.is_agreed = !ring.sums || members.generation == options_.generation;
+    if (!ring.is_agreed) {
+      boost::asio::co_spawn(clock_.executor(), greet(shared_from_this(), ring, ring.sums, members.links.size()),
+                            boost::asio::detached);
+    }
+  }
+
+  std::shared_ptr<RingAllReduce> make(Which which, const Members& members) const {
+    const std::size_t size = members.links.size(), steps = 2 * (options_.group - 1), turns = turns_.size();
+    // The next round of the same turn may have other members in the same generation, and so has other channels.
+    const std::size_t again = members.generation == options_.generation ? 0 : which.number / turns % kRoundsApart;
+    const std::size_t first = ((which.slot * turns + which.number % turns) * kRoundsApart + again) * steps;
+    ROOKERY_CHECK(first + steps <= internal::kIndicesPerSegment, "slot {}, round {}", which.slot, which.number);
     return std::make_shared<RingAllReduce>(
-        clock_, neighbours, first,
+        clock_,
+        collective::Ring{.rank = members.own,
+                         .size = size,
+                         .previous = members.links[(members.own + size - 1) % size],
+                         .next = members.links[(members.own + 1) % size]},
+        net::ChannelId{.purpose = internal::kChangingPurpose,
+                       .generation = members.generation,
+                       .index = static_cast<std::uint32_t>(options_.segment * internal::kIndicesPerSegment + first)},
         collective::AllReduceOptions{
-            .codec = codec, .chunk_bytes = internal::chunk_bytes(options_.scale), .stall = options_.stall});
+            .codec = options_.codec, .chunk_bytes = internal::chunk_bytes(options_.scale), .stall = options_.stall});
   }
 
-  net::ChannelId channel(std::size_t slot, std::size_t turn, std::uint32_t generation, std::size_t kind) const {
-    const std::size_t steps = 2 * (options_.group - 1);
-    const std::size_t first = ((slot * turns_.size() + turn) * 2 + kind) * steps;
-    ROOKERY_CHECK(first + steps <= internal::kIndicesPerSegment, "slot {}, turn {}", slot, turn);
-    return {.purpose = internal::kChangingPurpose,
-            .generation = generation,
-            .index = static_cast<std::uint32_t>(options_.segment * internal::kIndicesPerSegment + first)};
+  // Those who are still in a round that this peer is past learn that, and do not wait for it.
+  void tell_of_last(std::size_t slot, std::size_t turn) {
+    Ring& ring = ring_of({slot, turn});
+    ring.forget_last();
+    if (!ring.passed) return;
+    try {
+      const Members members = members_of(*ring.passed);
+      if (members.links.size() < 2) return;
+      ring.last = make(*ring.passed, members);
+      ring.last_number = ring.passed->number;
+      boost::asio::co_spawn(clock_.executor(), tell(shared_from_this(), ring, ring.last, members.links.size()),
+                            boost::asio::detached);
+    } catch (const LinkError&) {
+      // It takes no part itself.
+    }
   }
 
-  // The members of a new ring tell each other how far they are.
-  static Task<> greet(std::shared_ptr<Core> /*self*/, Ring& ring, std::shared_ptr<RingAllReduce> greeting,
+  static Task<> tell(std::shared_ptr<Core> /*self*/, Ring& ring, std::shared_ptr<RingAllReduce> last,
+                     std::size_t size) {
+    std::vector<float> finished(size);
+    last->own_piece(finished).front() = 1;
+    try {
+      auto gathering = last->all_gather(finished);
+      co_await std::move(gathering);
+    } catch (const LinkError&) {
+      // There is another ring soon.
+    }
+    if (ring.last == last) ring.last.reset();
+  }
+
+  // The members of a ring that follows another one tell each other whether they are past its round.
+  static Task<> greet(std::shared_ptr<Core> /*self*/, Ring& ring, std::shared_ptr<RingAllReduce> sums,
                       std::size_t size) {
-    std::vector<float> done(size);  // exact below 2^24
-    greeting->own_piece(done).front() = static_cast<float>(ring.done);
+    std::vector<float> finished(size);  // 0 or 1, which is exact with every codec
     std::optional<LinkError> failure;
     try {
-      auto gathering = greeting->all_gather(done);
+      auto gathering = sums->all_gather(finished);
       co_await std::move(gathering);
     } catch (const LinkError& error) {
       failure = error;
     }
-    if (ring.greeting != greeting) co_return;  // there is another one
+    if (ring.sums != sums) co_return;  // there is another one
     if (failure) {
-      ring.fail(ring.sums, *failure);
+      ring.fail(sums, *failure);
     } else {
-      ring.first = static_cast<std::uint64_t>(*std::ranges::max_element(done));
+      ring.is_over = std::ranges::any_of(finished, [](float value) { return value > 0; });
+      ring.is_agreed = true;
       ring.changed.notify();
     }
+  }
+
+  // Waits until the members know whether some of them are past the round; false if one was lost before. Throws
+  // LinkError if some are.
+  static Task<bool> agreed(Ring& ring) {
+    while (!ring.is_agreed && !ring.failure) {
+      auto wait = ring.changed.wait();
+      co_await std::move(wait);
+    }
+    if (ring.failure) co_return false;
+    if (std::exchange(ring.is_over, false)) {
+      throw LinkError(net::Failure::kLate, "", "others have finished the round");
+    }
+    co_return true;
+  }
+
+  // Waits until somebody has left the places of a ring that has failed, or come to them: whoever was lost does, soon.
+  Task<> changed_since_failure(Ring& ring) {
+    const Time patience = clock_.now() + options_.stall;
+    while (ring.changes == ring.changes_before) {
+      if (ring.is_given_up || clock_.now() >= patience) throw LinkError(*ring.failure);
+      auto wait = ring.changed.wait_until(clock_, patience);
+      co_await std::move(wait);
+    }
+    if (ring.is_given_up) throw LinkError(*ring.failure);
   }
 
   Clock& clock_;
@@ -227,7 +293,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
   ChangingRoundsOptions options_;
   std::vector<std::vector<std::size_t>> turns_;  // places of their members
   std::vector<std::unique_ptr<Ring>> rings_;     // by slot and turn
-  bool cancelled_ = false;
+  bool is_cancelled_ = false;
   std::uint64_t repeated_ = 0;
 };
 
@@ -236,7 +302,6 @@ ChangingRounds::ChangingRounds(Clock& clock, Executor home, std::size_t rank, st
     : clock_(clock), home_(std::move(home)), rank_(rank), places_(places) {
   ROOKERY_CHECK(rank < places, "rank {} of {}", rank, places);
   core_ = std::make_shared<Core>(clock, rank, places, std::move(holder_of), std::move(options));
-  core_->start();
 }
 
 ChangingRounds::~ChangingRounds() { cancel(LinkError(net::Failure::kCancelled, "", "left the round")); }
@@ -251,10 +316,6 @@ std::unique_ptr<Round> ChangingRounds::average(Which which, std::span<float> val
 
 std::unique_ptr<Round> ChangingRounds::mix(std::span<float> /*values*/, const plan::Mix& /*mix*/) {
   throw InputError("gossip is for peers that stay; choose another sync.method");
-}
-
-void ChangingRounds::begin_with(Which first) {
-  boost::asio::dispatch(clock_.executor(), [core = core_, first] { core->begin_with(first); });
 }
 
 std::uint64_t ChangingRounds::repeated() const { return core_->repeated(); }

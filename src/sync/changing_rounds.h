@@ -18,6 +18,7 @@ struct Holder {
   net::Link* link = nullptr;  // to it, unless it is this peer itself
   double weight = 1;          // in averages
   std::uint32_t since = 0;    // generation in which it came, or the last one left
+  std::uint64_t from = 0;     // takes part in rounds that begin after so many steps
 };
 
 struct ChangingRoundsOptions {
@@ -34,10 +35,9 @@ struct ChangingRoundsOptions {
 // Rounds among holders that come and go. With more than `group` of them each round is along one axis of a grid, in
 // turn: it has few members, and a loss harms those alone. Rounds are by numbers, and so are turns.
 //
-// An average is the mean of those who are there, by their weights. When a member is lost, those who shared a ring with
-// it make another one, tell each other which rounds they have finished, and repeat the one that is under way if none of
-// them has finished it. If some have, it has failed for the others; and so has a round in which somebody who is new
-// takes no part. So nobody waits for a round that never comes.
+// An average is the mean of those who take part, by their weights. When a member is lost, those who shared a ring with
+// it make another one, tell each other whether they have finished the round that was under way, and repeat it if none
+// of them has. If some have, it has failed for the others, and nobody waits for what never comes.
 //
 // The collectives run on the clock's executor; whoever starts rounds may live on another one, its home.
 class ChangingRounds final : public Rounds {
@@ -54,9 +54,6 @@ class ChangingRounds final : public Rounds {
 
   // `share` does not matter: see above.
   std::unique_ptr<Round> average(Which which, std::span<float> values, float share, std::span<float> lost) override;
-
-  // Before others know that this peer has come.
-  void begin_with(Which first) override;
 
   // Not here: a topology is for peers that stay.
   std::unique_ptr<Round> mix(std::span<float> values, const plan::Mix& mix) override;

@@ -1,6 +1,7 @@
 #include "sync/changing_rounds.h"
 
 #include <map>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -16,7 +17,7 @@ using collective::testing::VirtualMesh;
 class Places {
  public:
   Places(std::size_t places, std::size_t peers, std::size_t group)
-      : mesh_(peers, {.latency = 1ms}), group_(group), holders_(places), since_(places, 1) {
+      : mesh_(peers, {.latency = 1ms, .jitter = 3ms}), group_(group), holders_(places), since_(places, 1), from_(places) {
     for (std::size_t place = 0; place < places; ++place) holders_[place] = place;
   }
 
@@ -29,15 +30,18 @@ class Places {
       const std::optional<std::size_t> holder = holders_[other];
       return Holder{.here = holder.has_value(),
                     .link = holder && *holder != peer ? mesh_.links(peer)[*holder] : nullptr,
-                    .since = since_[other]};
+                    .since = since_[other],
+                    .from = from_[other]};
     };
     rounds_[peer] = std::make_unique<ChangingRounds>(clock(), clock().executor(), place, holders_.size(), holder_of,
                                                      ChangingRoundsOptions{.generation = 1, .group = group_});
     return *rounds_[peer];
   }
 
-  void change(std::size_t place, std::optional<std::size_t> holder) {
+  // Whoever comes takes part in rounds from this one on.
+  void change(std::size_t place, std::optional<std::size_t> holder, std::uint64_t first = 0) {
     holders_[place] = holder;
+    from_[place] = first;
     since_[place] = ++generation_;
     for (const auto& [peer, rounds] : rounds_) rounds->changed(place);
   }
@@ -54,6 +58,7 @@ class Places {
   std::size_t group_;
   std::vector<std::optional<std::size_t>> holders_;
   std::vector<std::uint32_t> since_;
+  std::vector<std::uint64_t> from_;
   std::uint32_t generation_ = 1;
   std::map<std::size_t, std::unique_ptr<ChangingRounds>> rounds_;
 };
@@ -61,7 +66,7 @@ class Places {
 // A round with one's own number as the value; nothing if it failed.
 Task<std::optional<float>> average(ChangingRounds& rounds, std::uint64_t number, float value) {
   std::vector<float> values(1000, value);
-  const auto round = rounds.average({0, number}, values, 1.0f, {});
+  const auto round = rounds.average({0, number, number + 1}, values, 1.0f, {});
   bool failed = false;
   try {
     auto finishing = round->finish();
@@ -83,8 +88,7 @@ TEST(ChangingRoundsTest, MeansOfThoseWhoAreThere) {
     co_await std::move(late);
     ChangingRounds& rounds = places.join(place, peer);
     if (peer == 4) {
-      rounds.begin_with({0, 2});
-      places.change(2, 4);
+      places.change(2, 4, 2);
     }
     for (std::uint64_t number = peer == 4 ? 2 : 0; number < 4; ++number) {
       auto waiting = places.clock().sleep_until(Time(10s * number + 1s));
@@ -112,13 +116,14 @@ TEST(ChangingRoundsTest, MeansOfThoseWhoAreThere) {
   EXPECT_EQ(results[4], (std::vector<std::optional<float>>{3.0f, 3.0f}));
 }
 
-// A round in which somebody who is new takes no part is over: for those who wait in it, and for whoever is late for it.
-TEST(ChangingRoundsTest, NobodyWaitsForARoundThatIsOver) {
+// Whoever is new does not hold up a round that began before: those who were there have it among themselves.
+TEST(ChangingRoundsTest, WhoeverIsNewTakesPartInWhatBeginsLater) {
   Places places(3, 4, 16);
   std::map<std::size_t, std::vector<std::optional<float>>> results;
   const auto task = [&](std::size_t peer) -> Task<> {
     auto waiting = places.clock().sleep_until(Time(peer == 3 ? 10s : 0s));
     co_await std::move(waiting);
+    if (peer == 3) places.change(2, 3, 1);
     ChangingRounds& rounds = places.join(peer == 3 ? 2 : peer, peer);
     if (peer == 2) {
       auto dying = places.clock().sleep_for(2s);
@@ -126,13 +131,9 @@ TEST(ChangingRoundsTest, NobodyWaitsForARoundThatIsOver) {
       places.lose(2);
       co_return;
     }
-    if (peer == 3) {
-      rounds.begin_with({0, 1});
-      places.change(2, 3);
-    }
     auto late = places.clock().sleep_until(Time(peer == 1 ? 20s : 1s));
     co_await std::move(late);
-    for (std::uint64_t number = peer == 3 ? 1 : 0; number < 2; ++number) {
+    for (std::uint64_t number = peer == 3 ? 1 : 0; number < 3; ++number) {
       auto averaging = average(rounds, number, static_cast<float>(peer));
       results[peer].push_back(co_await std::move(averaging));
     }
@@ -142,11 +143,57 @@ TEST(ChangingRoundsTest, NobodyWaitsForARoundThatIsOver) {
   };
   for (const auto& outcome : places.mesh().run(task, Time(1h))) EXPECT_FALSE(outcome) << outcome->what();
   for (const std::size_t peer : {0, 1}) {
-    ASSERT_EQ(results[peer].size(), 2u);
-    EXPECT_EQ(results[peer][0], std::nullopt);
+    ASSERT_EQ(results[peer].size(), 3u);
+    EXPECT_EQ(results[peer][0], 0.5f);
     EXPECT_NEAR(results[peer][1].value(), 4.0 / 3, 1e-6);
+    EXPECT_NEAR(results[peer][2].value(), 4.0 / 3, 1e-6);
   }
-  EXPECT_EQ(results[3].size(), 1u);
+  EXPECT_EQ(results[3].size(), 2u);
+}
+
+// Somebody is lost just before the last piece has gone round: some have the sum, and others do not wait for it.
+TEST(ChangingRoundsTest, ARoundThatSomeHaveFinishedIsOver) {
+  std::size_t finished_by_some = 0;
+  for (int delay = 1; delay <= 80; ++delay) {
+    std::map<std::size_t, std::vector<std::optional<float>>> results;
+    Places places(4, 4, 16);
+    const auto task = [&](std::size_t peer) -> Task<> {
+      ChangingRounds& rounds = places.join(peer, peer);
+      if (peer == 2) {
+        const auto die = [&]() -> Task<> {
+          auto dying = places.clock().sleep_for(250us * delay);
+          co_await std::move(dying);
+          places.lose(2);
+        };
+        TaskGroup group(places.clock().executor());
+        group.spawn(die());
+        auto averaging = average(rounds, 0, 2.0f);
+        co_await std::move(averaging);
+        auto joined = group.join();
+        co_await std::move(joined);
+        co_return;
+      }
+      for (std::uint64_t number = 0; number < 2; ++number) {
+        auto averaging = average(rounds, number, static_cast<float>(peer));
+        results[peer].push_back(co_await std::move(averaging));
+      }
+      EXPECT_LT(places.clock().now(), Time(1s));
+      auto staying = places.clock().sleep_until(Time(1min));
+      co_await std::move(staying);
+    };
+    for (const auto& outcome : places.mesh().run(task, Time(1h))) EXPECT_FALSE(outcome) << outcome->what();
+    std::set<float> sums;
+    for (const auto& [peer, own] : results) {
+      ASSERT_EQ(own.size(), 2u) << "peer " << peer << ", lost after " << delay;
+      ASSERT_TRUE(own[1]) << "peer " << peer << ", lost after " << delay;
+      EXPECT_NEAR(own[1].value(), 4.0 / 3, 1e-6);
+      if (own[0]) sums.insert(*own[0]);
+    }
+    EXPECT_EQ(sums.size(), 1u);  // all who have something have the same
+    const auto failed = std::ranges::count_if(results, [](const auto& own) { return !own.second[0]; });
+    if (failed > 0) ++finished_by_some;
+  }
+  EXPECT_GT(finished_by_some, 0u);
 }
 
 // A ring that has failed, and gets no successor, is given up.

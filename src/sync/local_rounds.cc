@@ -36,7 +36,7 @@ Task<> LocalRounds::after_step(std::uint64_t step, Copy copy) {
   for (std::size_t slot = 0; slot < parts_.size(); ++slot) {
     if (done_ < offset(slot) || (done_ - offset(slot)) % interval != 0) continue;
     if (parts_[slot].round) co_await end(parts_[slot], copy);
-    begin({slot, (done_ - offset(slot)) / interval}, copy);
+    begin({slot, (done_ - offset(slot)) / interval, step + 1}, copy);
   }
   for (Part& part : parts_) {
     if (!part.round) continue;
@@ -55,7 +55,6 @@ void LocalRounds::begin_again(std::uint64_t steps_done, Copy /*copy*/) {
   for (std::size_t slot = 0; slot < parts_.size(); ++slot) {
     parts_[slot].is_of_use = false;
     std::ranges::fill(parts_[slot].lost, 0.0f);
-    rounds_.begin_with({slot, done_ < offset(slot) ? 0 : (done_ - offset(slot)) / options_.interval + 1});
   }
 }
 

@@ -27,10 +27,10 @@ class Round {
 // order on all peers. Where peers come and go, rounds of a slot have numbers that ascend, the same for all who take
 // part.
 struct Which {
-  Which(std::size_t s, std::uint64_t n = 0) : slot(s), number(n) {}
+  Which(std::size_t s, std::uint64_t n = 0, std::uint64_t after = 0) : slot(s), number(n), step(after) {}
 
   std::size_t slot;
-  std::uint64_t number;
+  std::uint64_t number, step;  // how many steps were done when it began
 };
 
 // Where methods get their averages from: the holders of one segment, one in every cluster, in the order of their ranks.
@@ -48,9 +48,6 @@ class Rounds {
   // has finished. Requires: the shares of all peers add up to 1; slot < the number of slots there are.
   // `lost`: with a lossy codec, what the slot's last round lost here, and afterwards what this one did; may be empty.
   virtual std::unique_ptr<Round> average(Which which, std::span<float> values, float share, std::span<float> lost) = 0;
-
-  // Where peers come and go: this peer takes part in a slot's rounds from this one on.
-  virtual void begin_with(Which /*first*/) {}
 
   // Everybody in this peer's group ends with its mix. Requires: all members pass the same members.
   virtual std::unique_ptr<Round> mix(std::span<float> values, const plan::Mix& mix) = 0;

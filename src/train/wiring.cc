@@ -144,7 +144,8 @@ sync::Rounds* Wiring::changing_rounds(std::size_t number, std::size_t slots) {
     return sync::Holder{.here = here,
                         .link = here && rank != rank_ ? link_to_(rank) : nullptr,
                         .weight = peer.weight,
-                        .since = peer.since};
+                        .since = peer.since,
+                        .from = peer.from * schedule_.updates()};
   };
   const config::Settings& settings = compute_.settings();
   changing_.push_back(std::make_unique<sync::ChangingRounds>(
@@ -169,17 +170,9 @@ std::uint64_t Wiring::rounds_repeated() const {
   return repeated;
 }
 
-// In which the cluster came to be as it is.
-std::uint32_t Wiring::cluster_generation() const {
-  if (!is_whole_) return plan_.generation;
-  std::uint32_t generation = 1;
-  for (const std::size_t rank : clusters_.ranks[cluster_]) generation = std::max(generation, plan_.peers[rank].since);
-  return generation;
-}
-
 pipeline::Borders& Wiring::borders(std::optional<std::size_t> previous, std::optional<std::size_t> next,
                                    pipeline::LinkBordersOptions options) {
-  options.generation = cluster_generation();
+  options.generation = cluster_generation_;
   options.watch = watch_sends_;
   borders_.push_back(std::make_unique<pipeline::LinkBorders>(network_, home_, previous ? link_to_(*previous) : nullptr,
                                                              next ? link_to_(*next) : nullptr, options));
@@ -230,17 +223,17 @@ Connections Wiring::connections() {
                               .slots = 1}));
     connections.everybody = rounds_.back().get();
   }
-  connections.cluster = cluster_connections();
+  connections.cluster = cluster_connections(plan_.generation);
   return connections;
 }
 
-ClusterConnections Wiring::cluster_connections() {
+ClusterConnections Wiring::cluster_connections(std::uint32_t generation) {
+  cluster_generation_ = generation;
   borders_.clear();
   cluster_rounds_.reset();
   const std::vector<std::size_t>& own = clusters_.ranks[cluster_];
   const auto after_segments = static_cast<std::uint32_t>(clusters_.segments.size());
-  cluster_rounds_ =
-      rounds(own, stage_.stage, {.generation = cluster_generation(), .segment = after_segments + 1, .slots = 1});
+  cluster_rounds_ = rounds(own, stage_.stage, {.generation = generation, .segment = after_segments + 1, .slots = 1});
   std::optional<std::size_t> previous, next;
   if (!stage_.is_first()) previous = own[stage_.stage - 1];
   if (!stage_.is_last()) next = own[stage_.stage + 1];

@@ -50,8 +50,8 @@ class Wiring {
   std::uint64_t rounds_repeated() const;  // since somebody was lost
 
   // The connections among the stages of a cluster in which somebody is new. Those before are gone then: requires that
-  // the member does not use them any more.
-  ClusterConnections cluster_connections();
+  // the member does not use them any more. `generation`: the same for all stages, and not that of those before.
+  ClusterConnections cluster_connections(std::uint32_t generation);
 
   // Sends and rounds are watched from now on. Before connections().
   void watch(BeginSpan sends, BeginSpan rounds) { watch_sends_ = std::move(sends), watch_rounds_ = std::move(rounds); }
@@ -77,7 +77,6 @@ class Wiring {
                              pipeline::LinkBordersOptions options);
   Ring ring(std::size_t segment);
   sync::Rounds* changing_rounds(std::size_t segment, std::size_t slots);
-  std::uint32_t cluster_generation() const;
   std::vector<Tie> ties();
 
   Clock& network_;
@@ -94,6 +93,7 @@ class Wiring {
   IsWhole is_whole_;  // empty: peers stay
   std::vector<std::unique_ptr<sync::LinkRounds>> rounds_;
   std::vector<std::unique_ptr<sync::ChangingRounds>> changing_;
+  std::uint32_t cluster_generation_ = 0;
   std::unique_ptr<sync::LinkRounds> cluster_rounds_;
   std::vector<std::unique_ptr<pipeline::LinkBorders>> borders_;
 };

@@ -134,6 +134,7 @@ void write(const Plan& m, proto::SwarmMessage& out) {
     q.set_in_flight(peer.in_flight);
     q.set_memory(peer.memory);
     q.set_since(peer.since);
+    q.set_from(peer.from);
   }
   p.set_border_bytes(m.border_bytes);
   for (const std::string& setting : m.settings) p.add_settings(setting);
@@ -314,7 +315,8 @@ Plan read(const proto::Plan& p) {
                      .end = q.end(),
                      .in_flight = q.in_flight(),
                      .memory = count(q.memory(), kMaxBytes),
-                     .since = q.since()};
+                     .since = q.since(),
+                     .from = count(q.from(), kMaxBytes)};
     if (peer.since > plan.generation) refuse("a plan with somebody who is still to come");
     if (peer.weight == 0 || peer.cluster >= kMaxPlannedPeers || peer.stage >= kMaxPlannedPeers ||
         peer.begin >= peer.end || peer.end > kMaxLayers || peer.in_flight == 0 || peer.in_flight > kMaxInFlight) {

@@ -103,6 +103,7 @@ struct PlannedPeer {
   std::uint32_t in_flight = 1;       // micro-batches that may be on their way from it
   std::uint64_t memory = 0;          // bytes that its stage and links are to take; 0: not known
   std::uint32_t since = 0;           // generation in which it came to this place; 0: the first
+  std::uint64_t from = 0;            // takes part in rounds after so many steps
 
   bool operator==(const PlannedPeer&) const = default;
 };
