@@ -217,20 +217,24 @@ def published(_bench):
 LARGE = {"model.layers": 12, "model.width": 768, "model.heads": 12, "model.context": 256, "train.batch": 32,
          "train.micro_batches": 4, "train.threads": 1, "train.steps": 100000, "pipeline.schedule": "async",
          "pipeline.weights": "latest", "pipeline.codec": "bf16", "sync.method": "diloco",
-         "sync.interval": 8, "sync.warmup_steps": 0, "sync.codec": "int8",
-         "simulate.step_time": "320s", "simulate.scale": 2000, "simulate.time": "1h", "simulate.heartbeat": "1min"}
+         "sync.interval": 8, "sync.warmup_steps": 0, "sync.codec": "bf16",
+         "simulate.step_time": "320s", "simulate.scale": 2000, "simulate.time": "1h", "simulate.heartbeat": "1min",
+         "simulate.stay": "2h", "simulate.absence": "1min"}
 
 
 def scale(_bench):
-    """One virtual hour of home computers in clusters of four, and a plan for computers of all kinds"""
-    rows = [["peers", "clusters", "wall seconds", "GiB", "events", "steps", "samples/s"]]
+    """One virtual hour of home computers that come and go, in clusters of four, and a plan for computers of all kinds"""
+    rows = [["peers", "clusters", "wall seconds", "GiB", "events", "lost", "steps", "samples/s", "compute", "rounds",
+             "repeated", "failed"]]
     for peers in (40, 200, 1000, 5000):
         begin = time.time()
         result, _ = simulate({**LARGE, "swarm.clusters": peers // 4},
                              [{"count": peers, "network": "home-broadband", "jitter": 0.1}])
         rows.append([str(peers), str(peers // 4), f"{time.time() - begin:.0f}",
                      f"{result['simulation_memory_bytes'] / 2**30:.2f}", f"{result['events'] / 1e6:.2f} M",
-                     str(result["steps"]), f"{result['samples_per_second']:.1f}"])
+                     str(result["peers_lost"]), str(result["steps"]), f"{result['samples_per_second']:.1f}",
+                     f"{100 * result['utilisation']:.0f}%", str(result["rounds"]), str(result["rounds_repeated"]),
+                     str(result["rounds_failed"])])
         print(f"  {rows[-1]}", file=sys.stderr)
     print_table(rows)
     rows = [["peers", "seconds for a plan", "clusters"]]

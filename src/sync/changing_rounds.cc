@@ -58,6 +58,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
         }
         if (!failure) break;
         ring.fail(sums, *failure);
+        if (ring.is_given_up) throw LinkError(*failure);  // and the memory may be gone
         std::ranges::copy(own, values.begin());
         std::ranges::copy(own_lost, lost.begin());
       }
