@@ -1,6 +1,5 @@
 #include "base/clock.h"
 
-#include "base/error.h"
 #include "base/signal.h"
 
 namespace rookery {
@@ -31,19 +30,17 @@ Task<> Clock::sleep_until(Time when) {
 
 void Alarm::set(Time when, std::function<void()> ring) {
   cancel();
-  key_ = {when, clock_.set_so_far_++};
   ring_ = std::move(ring);
   is_set_ = true;
-  const auto [at, inserted] = clock_.alarms_.emplace(key_, this);
-  ROOKERY_CHECK(inserted);
-  if (at == clock_.alarms_.begin()) clock_.next_due_changed();
+  at_ = clock_.alarms_.emplace(Clock::Key(when, clock_.set_so_far_++), this).first;
+  if (at_ == clock_.alarms_.begin()) clock_.next_due_changed();
 }
 
 void Alarm::cancel() {
   if (!is_set_) return;
   is_set_ = false;
-  const bool was_next = clock_.alarms_.begin()->first == key_;
-  clock_.alarms_.erase(key_);
+  const bool was_next = at_ == clock_.alarms_.begin();
+  clock_.alarms_.erase(at_);
   if (was_next) clock_.next_due_changed();
 }
 

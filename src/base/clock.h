@@ -51,8 +51,10 @@ class Clock {
 
   virtual void next_due_changed() = 0;
 
+  using Alarms = std::map<Key, Alarm*>;
+
   Executor executor_;
-  std::map<Key, Alarm*> alarms_;
+  Alarms alarms_;
   std::uint64_t set_so_far_ = 0;
 };
 
@@ -74,7 +76,7 @@ class Alarm {
 
   Clock& clock_;
   bool is_set_ = false;
-  Clock::Key key_;
+  Clock::Alarms::iterator at_;  // only if it is set
   std::function<void()> ring_;
 };
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/signal.h"
 #include "collective/ring_all_reduce.h"
+#include "collective/ring_broadcast.h"
 #include "plan/grid.h"
 #include "sync/internal/purpose.h"
 #include "sync/internal/start_round.h"
@@ -21,6 +22,10 @@ using collective::RingAllReduce;
 using net::LinkError;
 
 constexpr std::size_t kRoundsApart = 4;
+
+// How far a member is with a round that another one asks about: it has no result, and will not have one any more; or it
+// has one. As floats, which are exact with every codec.
+constexpr float kUnderWay = 0, kPast = 1, kHasResult = 2;
 
 }  // namespace
 
@@ -41,23 +46,23 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
   static Task<> average(std::shared_ptr<Core> self, Which which, std::span<float> values, std::span<float> lost) {
     Ring& ring = self->ring_of(which);
     const std::vector<float> own(values.begin(), values.end()), own_lost(lost.begin(), lost.end());
-    const Passing passing(ring, which);
+    Passing passing(ring, which, values.size());
     for (;;) {
       self->build(ring, which);
       auto agreeing = agreed(ring);
       if (co_await std::move(agreeing)) {
-        const std::shared_ptr<RingAllReduce> sums = ring.sums;
+        const std::shared_ptr<Attempt> attempt = ring.attempt;
         std::optional<LinkError> failure;
         try {
-          if (sums) {  // else it is alone
-            auto running = sums->run({.values = values, .weight = ring.weight, .lost = lost});
+          if (attempt) {  // else it is alone
+            auto running = attempt->run({.values = values, .weight = ring.weight, .lost = lost});
             co_await std::move(running);
           }
         } catch (const LinkError& error) {
           failure = error;
         }
         if (!failure) break;
-        ring.fail(sums, *failure);
+        ring.fail(attempt, *failure);
         if (ring.is_given_up) throw LinkError(*failure);  // and the memory may be gone
         std::ranges::copy(own, values.begin());
         std::ranges::copy(own_lost, lost.begin());
@@ -66,12 +71,13 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
       co_await std::move(waiting);
       ++self->repeated_;
     }
+    passing.succeeded(values);
   }
 
   void give_up(Which which) {
     Ring& ring = ring_of(which);
     ring.is_given_up = true;
-    ring.fail(ring.sums, LinkError(net::Failure::kCancelled, "", "gave up a round"));
+    ring.fail(ring.attempt, LinkError(net::Failure::kCancelled, "", "gave up a round"));
   }
 
   void changed(std::size_t place) {
@@ -80,7 +86,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
       for (std::size_t slot = 0; slot < options_.slots; ++slot) {
         Ring& ring = ring_of({slot, turn});
         ++ring.changes;
-        ring.fail(ring.sums, LinkError(net::Failure::kCancelled, "", "others have come or gone"));
+        ring.fail(ring.attempt, LinkError(net::Failure::kCancelled, "", "others have come or gone"));
         tell_of_last(slot, turn);
       }
     }
@@ -90,7 +96,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     is_cancelled_ = true;
     for (const auto& ring : rings_) {
       ring->is_given_up = true;
-      ring->fail(ring->sums, reason);
+      ring->fail(ring->attempt, reason);
       if (ring->last) ring->last->cancel(reason);
     }
   }
@@ -99,15 +105,83 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
   std::uint64_t repeated() const { return repeated_; }
 
  private:
+  // A ring of those who are there now. If others were there before, they first tell each other how far they are with
+  // the round; if somebody has its result, that is what all get.
+  class Attempt {
+   public:
+    Attempt(Clock& clock, collective::Ring ring, net::ChannelId first, std::size_t steps,
+            collective::AllReduceOptions options)
+        : clock_(clock),
+          ring_(ring),
+          options_(options),
+          broadcast_channel_(first),
+          sums_(clock, ring, first, options) {
+      broadcast_channel_.index += static_cast<std::uint32_t>(steps);
+    }
+
+    // Returns how far each of them is.
+    Task<std::vector<float>> greet(float own) {
+      std::vector<float> all(ring_.size);
+      sums_.own_piece(all).front() = own;
+      auto gathering = sums_.all_gather(all);
+      co_await std::move(gathering);
+      // A piece belongs to the member before it: see RingAllReduce.
+      const auto server = std::ranges::find(all, kHasResult);
+      if (server != all.end()) server_ = (static_cast<std::size_t>(server - all.begin()) + ring_.size - 1) % ring_.size;
+      co_return all;
+    }
+
+    // The sum, or the result that a member had.
+    Task<> run(collective::Contribution contribution) {
+      if (!server_) {
+        auto summing = sums_.run(contribution);
+        co_await std::move(summing);
+      } else {
+        auto serving = serve(contribution.values);
+        co_await std::move(serving);
+        std::ranges::fill(contribution.lost, 0.0f);  // it is in the result, as far as anybody knows
+      }
+    }
+
+    // `result`: of the one that serves it; memory for it at all others.
+    Task<> serve(std::span<float> result) {
+      broadcast_.emplace(clock_, ring_, broadcast_channel_,
+                         collective::BroadcastOptions{.chunk_bytes = options_.chunk_bytes, .stall = options_.stall});
+      auto running = broadcast_->run(std::as_writable_bytes(result), *server_);
+      co_await std::move(running);
+    }
+
+    void cancel(const LinkError& reason) {
+      sums_.cancel(reason);
+      if (broadcast_) broadcast_->cancel(reason);
+    }
+
+   private:
+    Clock& clock_;
+    collective::Ring ring_;
+    collective::AllReduceOptions options_;
+    net::ChannelId broadcast_channel_;
+    RingAllReduce sums_;
+    std::optional<collective::RingBroadcast> broadcast_;
+    std::optional<std::size_t> server_;
+  };
+
+  // The last round of a ring: whoever is still in it may ask for its result.
+  struct Passed {
+    Which which;
+    std::size_t size = 0;
+    std::shared_ptr<std::vector<float>> result{};  // nothing if it has failed
+  };
+
   // Of one slot and turn. Made when there is a round, and kept for the next as long as nobody has come or gone.
   struct Ring {
-    std::shared_ptr<RingAllReduce> sums{};  // nothing where this peer is alone
-    std::optional<Which> passed{};          // the last round, which went well or not
-    std::shared_ptr<RingAllReduce> last{};  // in which others learn that this peer is past a round,
-    std::uint64_t last_number = 0;          // which has this number
-    float weight = 1;                       // of this peer in the mean
-    bool is_agreed = false;                 // they know whether some of them are past the round that is under way,
-    bool is_over = false;                   // and some are
+    std::shared_ptr<Attempt> attempt{};  // nothing where this peer is alone
+    std::optional<Passed> passed{};
+    std::shared_ptr<Attempt> last{};  // in which others learn how this peer has passed a round,
+    std::uint64_t last_number = 0;    // which has this number
+    float weight = 1;                 // of this peer in the mean
+    bool is_agreed = false;           // they know whether some of them are past the round that is under way,
+    bool is_over = false;             // and some are, but without a result
     std::shared_ptr<const LinkError> failure = std::make_shared<LinkError>(net::Failure::kClosed, "", "was not made");
     bool is_given_up = false;
     std::uint64_t changes = 0, changes_before = 0;  // of places: so far, and when it was made
@@ -119,9 +193,9 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     }
 
     // Unless there is another one in the meantime.
-    void fail(const std::shared_ptr<RingAllReduce>& failed, const LinkError& reason) {
-      if (failed != sums) return;
-      if (sums) sums->cancel(reason);
+    void fail(const std::shared_ptr<Attempt>& failed, const LinkError& reason) {
+      if (failed != attempt) return;
+      if (attempt) attempt->cancel(reason);
       if (!failure) failure = std::make_shared<LinkError>(reason);
       changed.notify();
     }
@@ -130,14 +204,18 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
   // A round that this peer is past when this goes.
   class Passing {
    public:
-    Passing(Ring& ring, Which which) : ring_(ring), which_(which) {}
-    ~Passing() { ring_.passed = which_; }
+    Passing(Ring& ring, Which which, std::size_t size) : ring_(ring), passed_{.which = which, .size = size} {}
+    ~Passing() { ring_.passed = std::move(passed_); }
     Passing(const Passing&) = delete;
     Passing& operator=(const Passing&) = delete;
 
+    void succeeded(std::span<const float> result) {
+      passed_.result = std::make_shared<std::vector<float>>(result.begin(), result.end());
+    }
+
    private:
     Ring& ring_;
-    Which which_;
+    Passed passed_;
   };
 
   Ring& ring_of(Which which) {
@@ -179,27 +257,26 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     // Nobody can be in a round any more that was two rounds of this ring ago.
     if (ring.last && which.number >= ring.last_number + 2 * turns_.size()) ring.forget_last();
     if (!ring.failure && members.generation == options_.generation) return;  // nobody has come or gone as yet
-    if (ring.sums) ring.sums->cancel(LinkError(net::Failure::kCancelled, "", "others have come or gone"));
-    ring.sums = members.links.size() > 1 ? make(which, members) : nullptr;
+    if (ring.attempt) ring.attempt->cancel(LinkError(net::Failure::kCancelled, "", "others have come or gone"));
+    ring.attempt = members.links.size() > 1 ? make(which, members) : nullptr;
     ring.weight = members.weight;
     ring.failure.reset();
     ring.is_given_up = false;
     ring.changes_before = ring.changes;
     ring.is_over = false;
-    ring.is_agreed = !ring.sums || members.generation == options_.generation;
+    ring.is_agreed = !ring.attempt || members.generation == options_.generation;
     if (!ring.is_agreed) {
-      boost::asio::co_spawn(clock_.executor(), greet(shared_from_this(), ring, ring.sums, members.links.size()),
-                            boost::asio::detached);
+      boost::asio::co_spawn(clock_.executor(), greet(shared_from_this(), ring, ring.attempt), boost::asio::detached);
     }
   }
 
-  std::shared_ptr<RingAllReduce> make(Which which, const Members& members) const {
+  std::shared_ptr<Attempt> make(Which which, const Members& members) const {
     const std::size_t size = members.links.size(), steps = 2 * (options_.group - 1), turns = turns_.size();
     // The next round of the same turn may have other members in the same generation, and so has other channels.
     const std::size_t again = members.generation == options_.generation ? 0 : which.number / turns % kRoundsApart;
-    const std::size_t first = ((which.slot * turns + which.number % turns) * kRoundsApart + again) * steps;
-    ROOKERY_CHECK(first + steps <= internal::kIndicesPerSegment, "slot {}, round {}", which.slot, which.number);
-    return std::make_shared<RingAllReduce>(
+    const std::size_t first = ((which.slot * turns + which.number % turns) * kRoundsApart + again) * (steps + 1);
+    ROOKERY_CHECK(first + steps < internal::kIndicesPerSegment, "slot {}, round {}", which.slot, which.number);
+    return std::make_shared<Attempt>(
         clock_,
         collective::Ring{.rank = members.own,
                          .size = size,
@@ -208,63 +285,67 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
         net::ChannelId{.purpose = internal::kChangingPurpose,
                        .generation = members.generation,
                        .index = static_cast<std::uint32_t>(options_.segment * internal::kIndicesPerSegment + first)},
+        steps,
         collective::AllReduceOptions{
             .codec = options_.codec, .chunk_bytes = internal::chunk_bytes(options_.scale), .stall = options_.stall});
   }
 
-  // Those who are still in a round that this peer is past learn that, and do not wait for it.
+  // Those who are still in a round that this peer is past learn that, and get its result if there is one.
   void tell_of_last(std::size_t slot, std::size_t turn) {
     Ring& ring = ring_of({slot, turn});
     ring.forget_last();
     if (!ring.passed) return;
     try {
-      const Members members = members_of(*ring.passed);
+      const Members members = members_of(ring.passed->which);
       if (members.links.size() < 2) return;
-      ring.last = make(*ring.passed, members);
-      ring.last_number = ring.passed->number;
-      boost::asio::co_spawn(clock_.executor(), tell(shared_from_this(), ring, ring.last, members.links.size()),
+      ring.last = make(ring.passed->which, members);
+      ring.last_number = ring.passed->which.number;
+      boost::asio::co_spawn(clock_.executor(), tell(shared_from_this(), ring, ring.last, *ring.passed),
                             boost::asio::detached);
     } catch (const LinkError&) {
       // It takes no part itself.
     }
   }
 
-  static Task<> tell(std::shared_ptr<Core> /*self*/, Ring& ring, std::shared_ptr<RingAllReduce> last,
-                     std::size_t size) {
-    std::vector<float> finished(size);
-    last->own_piece(finished).front() = 1;
+  static Task<> tell(std::shared_ptr<Core> /*self*/, Ring& ring, std::shared_ptr<Attempt> last, Passed passed) {
     try {
-      auto gathering = last->all_gather(finished);
-      co_await std::move(gathering);
+      auto greeting = last->greet(passed.result ? kHasResult : kPast);
+      const std::vector<float> all = co_await std::move(greeting);
+      const bool is_wanted = std::ranges::count(all, kUnderWay) > 0 && std::ranges::count(all, kHasResult) > 0;
+      if (is_wanted) {
+        if (!passed.result) passed.result = std::make_shared<std::vector<float>>(passed.size);
+        auto serving = last->serve(*passed.result);
+        co_await std::move(serving);
+      }
     } catch (const LinkError&) {
       // There is another ring soon.
     }
     if (ring.last == last) ring.last.reset();
   }
 
-  // The members of a ring that follows another one tell each other whether they are past its round.
-  static Task<> greet(std::shared_ptr<Core> /*self*/, Ring& ring, std::shared_ptr<RingAllReduce> sums,
-                      std::size_t size) {
-    std::vector<float> finished(size);  // 0 or 1, which is exact with every codec
+  // The members of a ring that follows another one tell each other how far they are with its round.
+  static Task<> greet(std::shared_ptr<Core> /*self*/, Ring& ring, std::shared_ptr<Attempt> attempt) {
     std::optional<LinkError> failure;
+    bool is_over = false;
     try {
-      auto gathering = sums->all_gather(finished);
-      co_await std::move(gathering);
+      auto greeting = attempt->greet(kUnderWay);
+      const std::vector<float> all = co_await std::move(greeting);
+      is_over = std::ranges::count(all, kPast) > 0 && std::ranges::count(all, kHasResult) == 0;
     } catch (const LinkError& error) {
       failure = error;
     }
-    if (ring.sums != sums) co_return;  // there is another one
+    if (ring.attempt != attempt) co_return;  // there is another one
     if (failure) {
-      ring.fail(sums, *failure);
+      ring.fail(attempt, *failure);
     } else {
-      ring.is_over = std::ranges::any_of(finished, [](float value) { return value > 0; });
+      ring.is_over = is_over;
       ring.is_agreed = true;
       ring.changed.notify();
     }
   }
 
-  // Waits until the members know whether some of them are past the round; false if one was lost before. Throws
-  // LinkError if some are.
+  // Waits until the members know how far they are with the round; false if one was lost before. Throws LinkError if
+  // some are past it, and have no result.
   static Task<bool> agreed(Ring& ring) {
     while (!ring.is_agreed && !ring.failure) {
       auto wait = ring.changed.wait();
@@ -272,7 +353,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     }
     if (ring.failure) co_return false;
     if (std::exchange(ring.is_over, false)) {
-      throw LinkError(net::Failure::kLate, "", "others have finished the round");
+      throw LinkError(net::Failure::kLate, "", "the round has failed for others");
     }
     co_return true;
   }

@@ -36,8 +36,9 @@ struct ChangingRoundsOptions {
 // turn: it has few members, and a loss harms those alone. Rounds are by numbers, and so are turns.
 //
 // An average is the mean of those who take part, by their weights. When a member is lost, those who shared a ring with
-// it make another one, tell each other whether they have finished the round that was under way, and repeat it if none
-// of them has. If some have, it has failed for the others, and nobody waits for what never comes.
+// it make another one, and tell each other how far they are with the round that was under way. If one of them has
+// finished it, the others get its result: it is kept until the next one, and so a round has one outcome. If none has,
+// they repeat it. A round fails where somebody gave it up, or nothing moved for too long.
 //
 // The collectives run on the clock's executor; whoever starts rounds may live on another one, its home.
 class ChangingRounds final : public Rounds {

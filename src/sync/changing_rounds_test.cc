@@ -151,11 +151,13 @@ TEST(ChangingRoundsTest, WhoeverIsNewTakesPartInWhatBeginsLater) {
   EXPECT_EQ(results[3].size(), 2u);
 }
 
-// Somebody is lost just before the last piece has gone round: some have the sum, and others do not wait for it.
-TEST(ChangingRoundsTest, ARoundThatSomeHaveFinishedIsOver) {
-  std::size_t finished_by_some = 0;
+// Somebody is lost at any time. If it is just before the last piece has gone round, some have the mean with it, and pass
+// it on to those who do not: a round has one outcome.
+TEST(ChangingRoundsTest, ARoundHasOneOutcome) {
+  std::size_t passed_on = 0, repeated = 0;
   for (int delay = 1; delay <= 80; ++delay) {
     std::map<std::size_t, std::vector<std::optional<float>>> results;
+    std::uint64_t began_anew = 0;
     Places places(4, 4, 16);
     const auto task = [&](std::size_t peer) -> Task<> {
       ChangingRounds& rounds = places.join(peer, peer);
@@ -176,24 +178,27 @@ TEST(ChangingRoundsTest, ARoundThatSomeHaveFinishedIsOver) {
       for (std::uint64_t number = 0; number < 2; ++number) {
         auto averaging = average(rounds, number, static_cast<float>(peer));
         results[peer].push_back(co_await std::move(averaging));
+        if (number == 0) began_anew += rounds.repeated();
       }
       EXPECT_LT(places.clock().now(), Time(1s));
       auto staying = places.clock().sleep_until(Time(1min));
       co_await std::move(staying);
     };
     for (const auto& outcome : places.mesh().run(task, Time(1h))) EXPECT_FALSE(outcome) << outcome->what();
-    std::set<float> sums;
+    std::set<float> means;
     for (const auto& [peer, own] : results) {
       ASSERT_EQ(own.size(), 2u) << "peer " << peer << ", lost after " << delay;
-      ASSERT_TRUE(own[1]) << "peer " << peer << ", lost after " << delay;
+      ASSERT_TRUE(own[0] && own[1]) << "peer " << peer << ", lost after " << delay;
+      means.insert(own[0].value());
       EXPECT_NEAR(own[1].value(), 4.0 / 3, 1e-6);
-      if (own[0]) sums.insert(*own[0]);
     }
-    EXPECT_EQ(sums.size(), 1u);  // all who have something have the same
-    const auto failed = std::ranges::count_if(results, [](const auto& own) { return !own.second[0]; });
-    if (failed > 0) ++finished_by_some;
+    ASSERT_EQ(means.size(), 1u) << "lost after " << delay;
+    const bool is_with_lost = *means.begin() == 1.5f;
+    EXPECT_NEAR(*means.begin(), is_with_lost ? 1.5 : 4.0 / 3, 1e-6);
+    if (began_anew > 0) ++(is_with_lost ? passed_on : repeated);
   }
-  EXPECT_GT(finished_by_some, 0u);
+  EXPECT_GT(passed_on, 0u);
+  EXPECT_GT(repeated, 0u);
 }
 
 // A ring that has failed, and gets no successor, is given up.

@@ -37,27 +37,35 @@ std::size_t DelayLine::room() {
 std::size_t DelayLine::write(std::span<const ConstBytes> parts) {
   if (reader_closed_ || writer_closed_) throw LinkError(Failure::kClosed, "", "the connection was closed");
   const std::size_t space = room();
+  const bool was_empty = pieces_.empty();
   std::size_t written = 0;
+  bool after_header = false;
   for (ConstBytes part : parts) {
     const bool is_control = part.size() <= Line::kControlBytes;
     while (!part.empty() && written < space) {
       const std::size_t n = std::min({part.size(), space - written, line_->piece()});
       const auto [departure, arrival] = line_->send(clock_.now(), n, is_control);
-      pieces_.push_back({departure, arrival, {part.begin(), part.begin() + static_cast<std::ptrdiff_t>(n)}});
+      // Nobody can do anything with a header before what follows it.
+      if (is_control || !after_header) pieces_.emplace_back();
+      Piece& piece = pieces_.back();
+      piece.departure = departure;
+      piece.arrival = arrival;
+      piece.bytes.insert(piece.bytes.end(), part.begin(), part.begin() + static_cast<std::ptrdiff_t>(n));
+      after_header = is_control;
       part = part.subspan(n);
       written += n;
     }
   }
   queued_ += written;
   unsent_ += written;
-  if (written > 0) changed_.notify();
+  if (was_empty && written > 0) may_read_.notify();  // otherwise the reader waits for the first, not for these
   return written;
 }
 
 Task<> DelayLine::writable() {
   while (!reader_closed_ && !writer_closed_ && room() == 0) {
     const Time next = departed_ < pieces_.size() ? pieces_[departed_].departure : kNever;
-    auto wait = changed_.wait_until(clock_, next);
+    auto wait = may_write_.wait_until(clock_, next);
     co_await std::move(wait);
   }
 }
@@ -82,7 +90,7 @@ void DelayLine::skip(std::size_t bytes) {
   if (departed_ == 0) room();  // it has arrived, so it has departed; only nobody has looked
   --departed_;
   pieces_.pop_front();
-  changed_.notify();
+  may_write_.notify();
 }
 
 std::size_t DelayLine::read(MutableBytes into) {
@@ -101,24 +109,26 @@ Task<> DelayLine::readable() {
   while (!reader_closed_ && !drained()) {
     const Time next = cut_ || pieces_.empty() ? kNever : pieces_.front().arrival;
     if (next <= clock_.now()) break;
-    auto wait = changed_.wait_until(clock_, next);
+    auto wait = may_read_.wait_until(clock_, next);
     co_await std::move(wait);
   }
 }
 
 void DelayLine::close_writer() {
   writer_closed_ = true;
-  changed_.notify();
+  may_read_.notify();
+  may_write_.notify();
 }
 
 void DelayLine::close_reader() {
   reader_closed_ = true;
-  changed_.notify();
+  may_read_.notify();
+  may_write_.notify();
 }
 
 void DelayLine::set_cut(bool cut) {
   cut_ = cut;
-  changed_.notify();
+  may_read_.notify();
 }
 
 }  // namespace rookery::net::internal

@@ -52,7 +52,7 @@ class DelayLine {
   std::size_t departed_ = 0;  // how many of the pieces have left
   std::size_t unsent_ = 0;    // bytes of the others
   bool writer_closed_ = false, reader_closed_ = false, cut_ = false;
-  Signal changed_;
+  Signal may_read_, may_write_;
 };
 
 }  // namespace rookery::net::internal
