@@ -31,7 +31,22 @@ std::size_t DelayLine::room() {
   }
   const std::size_t unsent = most_unsent(line_->options()), by_line = unsent - std::min(unsent, unsent_);
   const std::size_t most = unsent + window(line_->options());
-  return std::min(by_line, most - std::min(most, queued_));
+  const std::size_t room = std::min(by_line, most - std::min(most, queued_));
+  return room < least_room() ? 0 : room;
+}
+
+// Less is not worth a piece of its own: whoever waits for every byte that leaves writes as few at a time.
+std::size_t DelayLine::least_room() const { return most_unsent(line_->options()) / 2; }
+
+// When as much will have left as room() is short of.
+Time DelayLine::next_room() const {
+  const std::size_t enough = most_unsent(line_->options()) - least_room();
+  std::size_t left = unsent_;
+  for (std::size_t i = departed_; i < pieces_.size(); ++i) {
+    left -= pieces_[i].bytes.size();
+    if (left <= enough) return pieces_[i].departure;
+  }
+  return kNever;  // it is the reader who has to make room
 }
 
 std::size_t DelayLine::write(std::span<const ConstBytes> parts) {
@@ -64,8 +79,7 @@ std::size_t DelayLine::write(std::span<const ConstBytes> parts) {
 
 Task<> DelayLine::writable() {
   while (!reader_closed_ && !writer_closed_ && room() == 0) {
-    const Time next = departed_ < pieces_.size() ? pieces_[departed_].departure : kNever;
-    auto wait = may_write_.wait_until(clock_, next);
+    auto wait = may_write_.wait_until(clock_, next_room());
     co_await std::move(wait);
   }
 }

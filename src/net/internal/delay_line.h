@@ -42,6 +42,8 @@ class DelayLine {
   };
 
   std::size_t room();
+  std::size_t least_room() const;
+  Time next_room() const;
   void check_reader() const;
 
   Clock& clock_;
