@@ -354,7 +354,7 @@ class SwarmTest(SwarmProcessTest):
     def test_a_lost_peer_ends_the_run_with_a_checkpoint_and_its_name(self):
         for victim, blow in ((0, signal.SIGKILL), (2, signal.SIGKILL), (1, signal.SIGSTOP)):
             shutil.rmtree(self.folder / "run", ignore_errors=True)
-            process = self.start_swarm("train.steps=100000", "sync.method=diloco", "sync.interval=4",
+            process = self.start_swarm("train.steps=100000", "sync.method=gossip",
                                        "train.eval_every=0", "train.checkpoint_every=0")
             self.wait_for_step(5)
             pids = self.children(process.pid)
@@ -371,6 +371,66 @@ class SwarmTest(SwarmProcessTest):
         again = self.run_program("train", "--out", "run", "--resume", settings=[f"train.steps={step + 5}"])
         self.assertEqual(again.returncode, 0, again.stderr)
         self.assertEqual([line["step"] for line in self.metrics()], list(range(1, step + 6)))
+
+    def test_the_others_go_on_without_a_lost_peer(self):
+        for victim, blow, method in ((0, signal.SIGKILL, "allreduce"), (2, signal.SIGKILL, "diloco"),
+                                     (1, signal.SIGSTOP, "local-sgd"), (0, signal.SIGSTOP, "palsgd"),
+                                     (1, signal.SIGKILL, "none")):
+            with self.subTest(victim=victim, method=method):
+                shutil.rmtree(self.folder / "run", ignore_errors=True)
+                process = self.start_swarm("train.steps=60", f"sync.method={method}", "sync.interval=4",
+                                           "sync.warmup_steps=4", "train.eval_every=10", "train.checkpoint_every=20",
+                                           "peer.0.step_time=50ms")
+                self.wait_for_step(8)
+                pids = self.children(process.pid)
+                names = {self.name_of(pid): pid for pid in pids}
+                os.kill(names[f"peer-{victim}"], blow)
+                code, _, err = self.finish(process)
+                self.assertEqual(code, 0, err)
+                self.assert_nothing_is_left(pids, killed=[names[f"peer-{victim}"]])
+                self.assertEqual([line["step"] for line in self.metrics()], list(range(1, 61)))
+                lost = [event["peer"] for event in self.events() if event["event"] == "lost"]
+                self.assertEqual(lost, [f"peer-{victim}"])
+                self.assertIn("step-60", self.checkpoints())
+                if method != "none":
+                    self.assertTrue(json.loads((self.folder / "run" / "summary.json").read_text())["identical_copies"])
+                if method != "palsgd":  # which uses no samples in some of its steps
+                    samples = [line["samples"] for line in self.metrics()]
+                    self.assertEqual(samples[-1] - samples[-2], samples[0] * 2 // 3)
+
+    def test_somebody_new_takes_the_place_of_a_lost_peer(self):
+        for method, trains in (("allreduce", True), ("allreduce", False), ("diloco", True), ("local-sgd", False)):
+            with self.subTest(method=method, trains=trains):
+                shutil.rmtree(self.folder / "run", ignore_errors=True)
+                coordinator, ticket = self.coordinate("train.steps=100000", f"sync.method={method}", "sync.interval=4",
+                                                      "sync.warmup_steps=4", "train.eval_every=0",
+                                                      "train.checkpoint_every=0")
+                peers = {name: self.join(ticket, name, "--speed", "0.2") for name in ("attic", "barn", "cellar")}
+                self.wait_for_step(5)
+                peers["barn"].kill()
+                self.wait_for_event("lost", "barn")
+                new = self.join(ticket, "den", "--speed", "0.2")
+                self.wait_for_event("began", "den")
+                if trains:
+                    self.wait_for_step(5, "run/peers/den.jsonl")
+                coordinator.send_signal(signal.SIGINT)
+                code, _, err = self.finish(coordinator)
+                self.assertEqual(code, 130, err)
+                for process in (peers["attic"], peers["cellar"], new):
+                    code, _, err = self.finish(process)
+                    self.assertEqual(code, 0, err)
+                self.assertEqual([line["step"] for line in self.metrics()], list(range(1, len(self.metrics()) + 1)))
+                self.assertEqual(self.checkpoints(), [f"step-{len(self.metrics())}"])
+                if trains:  # all three do their part in the end
+                    samples = [line["samples"] for line in self.metrics()]
+                    self.assertEqual(samples[-1] - samples[-2], samples[0])
+
+    def wait_for_event(self, kind, peer):
+        def has_come():
+            text = (self.folder / "run" / "events.jsonl").read_text()
+            events = [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+            return any(event["event"] == kind and event.get("peer") == peer for event in events)
+        self.wait_until(has_come, f"{peer}: {kind}")
 
     def name_of(self, pid):
         """Which peer a process is: the one whose log it writes."""

@@ -154,8 +154,15 @@ void Simulation::check() const {
     place.changing = changes();
     train::check_method(settings, place);
   }
+  const config::Sync& sync = settings.sync;
+  const bool is_local = sync.method == "local-sgd" || sync.method == "diloco" || sync.method == "palsgd";
+  if (replaces() && (!is_local || (sync.method != "local-sgd" && sync.warmup_steps > 0))) {
+    throw InputError(
+        "simulate.absence: nobody can take over in the middle of a run with this method; sync.method local-sgd, diloco "
+        "and palsgd can with sync.warmup_steps = 0, and \"0s\" leaves places free");
+  }
   if (changes() && clusters_->ranks.size() < 2) {
-    throw InputError("simulate.stay needs two clusters at least: one that is whole hands on what another has lost");
+    throw InputError("simulate.stay needs two clusters at least: one goes on with what another has lost");
   }
   if (changes() && options_.until_loss > 0) {
     throw InputError(
@@ -354,7 +361,7 @@ Task<> Simulation::train(Peer& peer) {
     auto evaluating = evaluate(peer);
     co_await std::move(evaluating);
   }
-  if (blueprint_.settings.sync.method != "none" && !changes()) {
+  if (is_whole && blueprint_.settings.sync.method != "none" && !replaces()) {
     auto agreeing = peer.member->agree();
     co_await std::move(agreeing);
   }
@@ -377,6 +384,9 @@ Task<> Simulation::train(Peer& peer) {
     ended.staleness.resize(updates + 1);
     ended.staleness[updates] = micro_batches;
   }
+  if (is_whole && peer.trainee && blueprint_.settings.sync.method != "none" && !replaces()) {
+    ended.segments = peer.member->digests();
+  }
   if (peer.trainee && t.eval_batches > 0) {
     ended.entropy_floor = peer.trainee->data().entropy_floor(peer.trainee->evaluated_samples());
   }
@@ -394,9 +404,12 @@ Task<bool> Simulation::take_steps(Peer& peer) {
     }
     try {
       auto stepping = take_steps_until(peer, steps);
-      co_return co_await std::move(stepping);
+      const bool is_done = co_await std::move(stepping);
+      co_return is_done && attendance_->is_whole(plan_.peers[peer.rank].cluster);
     } catch (const net::LinkError&) {
       if (!changes() || peer.is_gone) throw;
+      if (!replaces() && attendance_->is_whole(plan_.peers[peer.rank].cluster)) throw;
+      if (!replaces()) co_return false;
       is_whole = false;
     }
   }
@@ -424,7 +437,7 @@ Task<bool> Simulation::take_steps_until(Peer& peer, std::int64_t end) {
 Task<double> Simulation::evaluate(Peer& peer) {
   const auto samples = peer.trainee->evaluated_samples();
   wire::Evaluated evaluated{.step = static_cast<std::uint64_t>(peer.member->steps_done()), .split = "eval"};
-  if (!changes()) {
+  if (!replaces()) {
     auto evaluating = peer.member->evaluate(data::Split::kEval, samples);
     const std::optional<train::Evaluation> evaluation = co_await std::move(evaluating);
     evaluated.loss = evaluation->report.loss;
@@ -432,14 +445,14 @@ Task<double> Simulation::evaluate(Peer& peer) {
     evaluated.consensus_distance = evaluation->consensus_distance;
   }
   const double together = evaluated.loss;
-  if (changes() || blueprint_.settings.sync.method == "none") {
+  if (replaces() || blueprint_.settings.sync.method == "none") {
     auto alone = peer.member->evaluate_own(data::Split::kEval, samples);
     const std::optional<train::LossReport> own = co_await std::move(alone);
     evaluated.loss = own->loss;
     evaluated.accuracy = own->accuracy;
     evaluated.own = true;
     if (peer.trainee->stage().is_last()) record_->evaluated(peer.name, evaluated);
-  } else if (peer.rank == 0) {
+  } else if (plan_.peers[peer.rank].stage == 0) {
     record_->evaluated(peer.name, evaluated);
   }
   co_return together;
@@ -457,6 +470,7 @@ void Simulation::announce(std::size_t cluster) {
   ++plan_.generation;
   for (const std::size_t rank : clusters_->ranks[cluster]) plan_.peers[rank].since = plan_.generation;
   std::set<std::size_t> concerned = {cluster};
+  for (std::size_t other = 0; !replaces() && other < clusters_->ranks.size(); ++other) concerned.insert(other);
   for (const auto& turn :
        plan::grid_turns(cluster, clusters_->ranks.size(), static_cast<std::size_t>(blueprint_.settings.sync.group))) {
     concerned.insert(turn.begin(), turn.end());
@@ -469,6 +483,7 @@ void Simulation::announce(std::size_t cluster) {
 }
 
 void Simulation::lose(std::size_t rank) {
+  if (!replaces() && is_last_whole(plan_.peers[rank].cluster)) return;  // somebody stays
   const std::shared_ptr<Peer> peer = std::exchange(peers_[rank], nullptr);
   const std::size_t cluster = plan_.peers[rank].cluster;
   ++lost_;
@@ -485,7 +500,15 @@ void Simulation::lose(std::size_t rank) {
     peers_[mate]->wiring->cancel_cluster(net::LinkError(net::Failure::kClosed, swarm_.peers[rank].name, "was lost"));
   }
   announce(cluster);
+  if (!replaces()) return;
   arrivals_[rank]->set(world_.clock().now() + options_.absence, [this, rank] { replace(rank); });
+}
+
+bool Simulation::is_last_whole(std::size_t cluster) const {
+  for (std::size_t other = 0; other < clusters_->ranks.size(); ++other) {
+    if (other != cluster && attendance_->is_whole(other)) return false;
+  }
+  return attendance_->is_whole(cluster);
 }
 
 // When all places of the cluster are taken, those who are new get what belongs to them.
@@ -507,6 +530,7 @@ void Simulation::replace(std::size_t rank) {
 
 // Together with the other stages of its cluster, when all are there. False if the run ends before.
 Task<bool> Simulation::begin_again(Peer& peer) {
+  const config::Settings& settings = blueprint_.settings;
   const std::size_t cluster = plan_.peers[peer.rank].cluster;
   for (;;) {
     auto gathering = attendance_->gather(cluster);
@@ -527,7 +551,8 @@ Task<bool> Simulation::begin_again(Peer& peer) {
       });
       if (!co_await std::move(meeting)) continue;
       const Start start = starts_[cluster];
-      auto beginning = peer.member->begin_again(start.step, peer.wiring->cluster_connections(start.generation));
+      const std::int64_t samples = start.step * static_cast<std::int64_t>(clusters_->ranks.size()) * settings.train.batch;
+      auto beginning = peer.member->begin_again({.steps = start.step, .samples = samples}, peer.wiring->cluster_connections(start.generation));
       co_await std::move(beginning);
       auto parting = attendance_->meet(cluster, attempt->number, [&] {
         attendance_->make_whole(cluster);

@@ -60,6 +60,7 @@ class Simulation {
 
   plan::Option formed_otherwise(const plan::Option& planned) const;
   bool changes() const { return options_.stay.count() > 0; }
+  bool replaces() const { return changes() && options_.absence.count() > 0; }
   void set_up(std::size_t rank);
   void check() const;
   Task<> live(std::shared_ptr<Peer> peer);
@@ -74,6 +75,7 @@ class Simulation {
   // Where peers come and go.
   void expect_loss(std::size_t rank);
   void lose(std::size_t rank);
+  bool is_last_whole(std::size_t cluster) const;
   void replace(std::size_t rank);
   void announce(std::size_t cluster);
   Task<bool> begin_again(Peer& peer);

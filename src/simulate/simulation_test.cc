@@ -71,6 +71,7 @@ class SimulationTest : public ::testing::Test {
   plan::Prediction predicted;
 };
 
+constexpr const char* kSix = "[[peer]]\nname = 'p'\ncount = 6\nuplink = '50mbit'\nlatency = '2ms'\n";
 constexpr const char* kFour = "[[peer]]\nname = 'p'\ncount = 4\nuplink = '10mbit'\nlatency = '5ms'\n";
 
 TEST_F(SimulationTest, AStepTakesAsLongAsWasPredictedAndSendsAsMuch) {
@@ -264,6 +265,30 @@ TEST_F(SimulationTest, TheEndMayComeAtAnyTime) {
     EXPECT_GT(outcome.summary.steps, 0);
     EXPECT_GE(outcome.summary.peers.size(), 12u);
   }
+}
+
+// Nobody comes in the place of those who are lost: the others go on, whatever keeps their copies one, and have the same
+// to the last bit in the end.
+TEST_F(SimulationTest, ThoseWhoAreLeftGoOn) {
+  std::uint64_t seed = 0, lost = 0, agreed = 0;
+  for (const char* method : {"allreduce", "diloco", "local-sgd", "palsgd"}) {
+    for (const char* clusters : {"6", "[1, 2, 3]", "[2, 2, 1, 1]"}) {
+      for (const char* schedule : {"1f1b", "async"}) {
+        const Outcome outcome = simulate(
+            kSix, {"simulate.compute=real", "simulate.stay=12s", "simulate.absence=0s", "train.steps=40",
+                   "train.eval_every=20", "train.eval_batches=1", "simulate.step_time=100ms", "sync.interval=5",
+                   "sync.warmup_steps=5", std::string("swarm.clusters=") + clusters, std::string("sync.method=") + method,
+                   std::string("pipeline.schedule=") + schedule, fmt::format("train.seed={}", ++seed)});
+        EXPECT_EQ(outcome.summary.steps, 40) << method << ", " << clusters << ", " << schedule;
+        EXPECT_TRUE(outcome.summary.identical_copies.value_or(true)) << method << ", " << clusters << ", " << schedule;
+        agreed += outcome.summary.identical_copies.has_value() ? 1 : 0;
+        EXPECT_TRUE(outcome.summary.eval_loss);
+        lost += outcome.lost;
+      }
+    }
+  }
+  EXPECT_GT(lost, 24u);
+  EXPECT_GT(agreed, 8u);  // elsewhere only one is left
 }
 
 // With real arithmetic: peers that are lost cost what their copies had learnt since the last round, not the model.

@@ -56,6 +56,7 @@ struct Seat {
   std::optional<std::uint64_t> halted{};     // the last step that it has begun, when it was told to stop
   std::deque<wire::Saved> unfetched{};
   bool linked = false, ended = false, gone = false, refused = false;
+  bool is_late = false;  // came when the run had begun
 
   bool is_done() const { return (ended && unfetched.empty()) || gone; }
 };
@@ -88,6 +89,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
         seat->link->close();
       }
     }
+    for (const auto& seat : self->latecomers_) seat->link->close(LinkError(Failure::kRefused, "", "the run is over"));
     self->closed_ = true;
     if (self->broken_) std::rethrow_exception(self->broken_);
     if (self->failure_) throw Error("{}", *self->failure_);
@@ -97,14 +99,20 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     if (stopping_) return;
     stopping_ = true;
     goes_on();
-    for (const auto& seat : seats_) seat->talk.say(wire::Stop{.reason = reason});
+    for (const auto& seat : latecomers_) seat->link->close(LinkError(Failure::kRefused, "", "the run is over"));
+    for (const auto& seat : seats_) {
+      seat->talk.say(wire::Stop{.reason = reason});
+      if (plan_ && is_entering(*seat)) seat->link->close(LinkError(Failure::kRefused, "", "the run is over"));
+    }
     changed_.notify();
   }
 
   // Nobody is to call back into what has gone.
   void abandon() {
     closed_ = true;
-    for (const auto& seat : seats_) seat->link->close();
+    for (const auto* seats : {&seats_, &latecomers_}) {
+      for (const auto& seat : *seats) seat->link->close();
+    }
     changed_.notify();
   }
 
@@ -112,14 +120,26 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   bool finished() const {
     if (broken_) return true;
     if (!plan_) return stopping_;
-    return std::ranges::all_of(seats_, [](const auto& seat) { return seat->is_done(); });
+    return std::ranges::all_of(seats_, [&](const auto& seat) { return seat->is_done() || is_entering(*seat); });
   }
 
   // Something has happened: whoever is to end has time again.
   void goes_on() {
-    const auto ended = [](const auto& seat) { return seat->ended; };
-    if (!stopping_ && !std::ranges::any_of(seats_, ended)) return;
-    deadline_ = clock_.now() + std::max(options_.farewell, 4 * longest_step_);
+    if (!begun_ && !stopping_) return;
+    const bool is_ending = stopping_ || std::ranges::any_of(seats_, [&](const auto& seat) {
+      return seat->ended && !seat->gone && is_whole(plan_->peers[rank_of(*seat)].cluster);
+    });
+    deadline_ = is_ending ? clock_.now() + std::max(options_.farewell, 4 * longest_step_) : kNever;
+  }
+
+  // All its places are taken by those who do their work.
+  bool is_whole(std::uint32_t cluster) const {
+    return std::ranges::all_of(plan_->peers, [&](const auto& peer) { return peer.cluster != cluster || peer.here; });
+  }
+
+  // Somebody who has come later, and does no work yet.
+  bool is_entering(const Seat& seat) const {
+    return seat.is_late && !seat.gone && !plan_->peers[rank_of(seat)].here;
   }
 
   // Takes whoever comes, for as long as the host is open.
@@ -156,6 +176,10 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
         if (!seat->introduction != std::holds_alternative<wire::Introduction>(message) || seat->ended) {
           throw wire::WireError("said something out of turn");
         }
+        const bool may_speak = !seat->is_late || self->rank_of(*seat) < self->seats_.size() ||
+                               std::holds_alternative<wire::Ready>(message) ||
+                               std::holds_alternative<wire::Failed>(message);
+        if (!may_speak) throw wire::WireError("said something out of turn");
         std::visit([&](const auto& content) { self->heard(*seat, content); }, message);
         self->goes_on();
         if (std::holds_alternative<wire::Introduction>(message)) self->seat_down(seat);
@@ -206,22 +230,27 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   void heard(Seat& seat, const wire::Introduction& introduction) {
     if (introduction.contact.name != seat.name()) throw wire::WireError("introduced itself by another name");
     if (stopping_) refuse(seat, "the run is over");
-    if (plan_) refuse(seat, "the run has begun without it");
-    const auto same_name = [&](const auto& other) { return other->name() == seat.name(); };
-    if (std::ranges::any_of(seats_, same_name)) refuse(seat, "another peer has the same name; choose one with --name");
-    if (seats_.size() == options_.peers) refuse(seat, "the swarm is full");
+    if (plan_ && !has_free_place()) refuse(seat, "the run has begun without it, and no place is free");
+    const auto same_name = [&](const auto& other) { return other->name() == seat.name() && !other->gone; };
+    if (std::ranges::any_of(seats_, same_name) || std::ranges::any_of(latecomers_, same_name)) {
+      refuse(seat, "another peer has the same name; choose one with --name");
+    }
+    if (!plan_ && seats_.size() == options_.peers) refuse(seat, "the swarm is full");
     seat.introduction = introduction;
     --strangers_;
     seat.expect_by(clock_.now() + options_.preparation, "open its data and build its model");
   }
 
   void seat_down(const std::shared_ptr<Seat>& seat) {
-    seats_.push_back(seat);
+    seat->is_late = plan_.has_value();
+    (seat->is_late ? latecomers_ : seats_).push_back(seat);
     watcher_.joined(seat->name());
     relay_.serve(seat->link, seat->guest);
     wire::Assignment assignment{.settings = options_.settings};
     for (const OfferedFile& file : options_.data_files) assignment.data.push_back(file.facts);
-    for (const OfferedFile& file : options_.checkpoint) assignment.checkpoint.push_back(file.facts);
+    for (const OfferedFile& file : options_.checkpoint) {
+      if (!seat->is_late) assignment.checkpoint.push_back(file.facts);
+    }
     for (const auto* files : {&options_.data_files, &options_.checkpoint}) {
       for (const OfferedFile& file : *files) seat->files.offer(file.facts, file.path);
     }
@@ -237,6 +266,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     if (!same_model) refuse(seat, "its version of the model is not the same as that of this run");
     seat.ready = ready;
     watcher_.ready(seat.name(), ready);
+    if (seat.is_late) return settle_latecomers();
     if (!planning_ && all_are_ready()) {
       planning_ = true;
       boost::asio::co_spawn(clock_.executor(), make_plan(shared_from_this()), boost::asio::detached);
@@ -337,8 +367,8 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   }
 
   static Means means_of(const Seat& seat) {
-    Means means{
-        .name = seat.name(), .host = seat.introduction->host, .ready = *seat.ready, .links = seat.surveyed->links};
+    Means means{.name = seat.name(), .host = seat.introduction->host, .ready = *seat.ready};
+    if (seat.surveyed) means.links = seat.surveyed->links;
     const std::uint64_t memory = seat.introduction->memory, resident = seat.ready->resident;
     if (memory > 0) means.memory = memory - std::min(memory, resident);
     return means;
@@ -346,15 +376,114 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
 
   void announce(wire::Plan plan) {
     plan_ = std::move(plan);
+    last_step_ = plan_->first_step;
     watcher_.planned(*plan_);
     deadline_ = clock_.now() + options_.links;
     for (const auto& seat : seats_) seat->talk.say(*plan_);
     changed_.notify();
   }
 
+  // Nobody does its work any more, or ever will.
+  bool is_free(std::size_t rank) const {
+    const Seat& seat = *seats_[rank];
+    return !plan_->peers[rank].here && (seat.gone || seat.ended);
+  }
+
+  bool has_free_place() const {
+    if (!begun_ || stopping_ || !options_.fits) return false;
+    for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
+      if (is_free(rank)) return true;
+    }
+    return false;
+  }
+
+  // One after another, so that each has links to those before it.
+  void settle_latecomers() {
+    while (!stopping_ && std::ranges::none_of(seats_, [&](const auto& seat) { return is_entering(*seat); })) {
+      const auto next = std::ranges::find_if(latecomers_, [](const auto& seat) { return seat->ready.has_value(); });
+      if (next == latecomers_.end()) return;
+      const std::shared_ptr<Seat> seat = *next;
+      latecomers_.erase(next);
+      take_place(seat);
+    }
+  }
+
+  // Whoever comes back gets the place that it had: nobody is in a plan twice.
+  void take_place(const std::shared_ptr<Seat>& seat) {
+    const wire::Contact contact = contact_of(*seat);
+    const auto was_there = [&](const wire::PlannedPeer& peer) {
+      return peer.contact.name == contact.name || peer.contact.fingerprint == contact.fingerprint;
+    };
+    const bool comes_back = std::ranges::any_of(plan_->peers, was_there);
+    for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
+      const bool suits = comes_back ? was_there(plan_->peers[rank]) : true;
+      if (!suits || !is_free(rank) || !options_.fits(*plan_, rank, means_of(*seat))) continue;
+      wire::Plan next = *plan_;
+      next.peers[rank].contact = contact;
+      next.peers[rank].host = seat->introduction->host;
+      if (std::ranges::count_if(next.peers, was_there) > 1) break;  // the name of one, the key of another
+      seats_[rank]->link->close();
+      seats_[rank] = seat;
+      seat->expect_by(clock_.now() + options_.links, "link up with the others");
+      return announce_next(std::move(next), rank);
+    }
+    const std::string why = "no free place is one that it could fill";
+    tell([&] { watcher_.refused(seat->name(), why); });
+    seat->refused = true;
+    seat->link->close(LinkError(Failure::kRefused, "", why));
+  }
+
+  // Another plan, with a change in the cluster of this rank.
+  void announce_next(wire::Plan next, std::size_t rank) {
+    ++next.generation;
+    for (wire::PlannedPeer& peer : next.peers) {
+      if (peer.cluster == next.peers[rank].cluster) peer.since = next.generation;
+    }
+    plan_ = std::move(next);
+    for (const auto& seat : seats_) {
+      if (!seat->gone) seat->talk.say(*plan_);  // also to those who have ended: others may ask them
+    }
+  }
+
+  std::size_t rank_of(const Seat& seat) const {
+    return static_cast<std::size_t>(
+        std::ranges::find_if(seats_, [&](const auto& other) { return other.get() == &seat; }) - seats_.begin());
+  }
+
+  // A latecomer has its links, or what belongs to its place.
+  void enter(const Seat& seat, bool restored) {
+    const std::size_t rank = rank_of(seat);
+    wire::Plan next = *plan_;
+    wire::PlannedPeer& place = next.peers[rank];
+    const bool was_here = place.here;
+    if (!options_.enter(place, last_step_, restored)) {
+      seat.link->close(LinkError(Failure::kRefused, "", "the run is about to end"));
+      return;
+    }
+    if (place.here && !was_here) watcher_.entered(place);
+    announce_next(std::move(next), rank);
+    settle_latecomers();
+  }
+
+  void heard(Seat& seat, const wire::Restored& restored) {
+    if (!seat.is_late || !seat.linked || restored.generation > plan_->generation ||
+        !plan_->peers[rank_of(seat)].restores) {
+      throw wire::WireError("was restored out of turn");
+    }
+    seat.patience.cancel();
+    if (!stopping_) enter(seat, true);
+  }
+
   void heard(Seat& seat, const wire::Linked& linked) {
-    if (!plan_ || linked.generation != plan_->generation || seat.linked) throw wire::WireError("linked out of turn");
+    if (!plan_ || linked.generation > plan_->generation || seat.linked) throw wire::WireError("linked out of turn");
+    if (!seat.is_late && linked.generation != plan_->generation) throw wire::WireError("linked out of turn");
     seat.linked = true;
+    if (seat.is_late) {
+      seat.talk.say(wire::Begin{.generation = linked.generation});
+      seat.expect_by(clock_.now() + options_.restoration, "get what belongs to its place");
+      if (!stopping_) enter(seat, false);
+      return;
+    }
     if (stopping_ || !std::ranges::all_of(seats_, [](const auto& other) { return other->linked; })) return;
     deadline_ = kNever;
     begun_ = true;
@@ -368,6 +497,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     const std::chrono::duration<double> took(std::min(report.compute_seconds + report.wait_seconds, kLongestStep));
     longest_step_ = std::max(longest_step_, std::chrono::duration_cast<Duration>(took));
     watcher_.stepped(seat.name(), report);
+    last_step_ = std::max(last_step_, report.step);
   }
 
   void heard(Seat& seat, const wire::Evaluated& evaluation) {
@@ -386,7 +516,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     if (!stopping_ || end_is_known_) return;
     std::uint64_t last = 0;
     for (const auto& seat : seats_) {
-      if (seat->ended || seat->gone) continue;
+      if (seat->ended || seat->gone || is_entering(*seat)) continue;
       if (!seat->halted) return;
       last = std::max(last, *seat->halted);
     }
@@ -444,12 +574,12 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
 
   // It goes with what it has; the others have to, too.
   void heard(Seat& seat, const wire::Failed& failed) {
-    if (!plan_) {
-      refuse(seat, failed.text);  // it could not do what it was asked for
-    }
+    if (rank_of(seat) == seats_.size() || !plan_) refuse(seat, failed.text);  // it could not do what it was asked for
     seat.ended = true;
     const bool is_own = failed.culprit.empty();
-    if (begun_ || !stopping_) {  // who is told to stop before the beginning has nothing to lose
+    if (goes_on_without(seat, failed.text)) {
+      seat.gone = true;
+    } else if (begun_ || !stopping_) {  // who is told to stop before the beginning has nothing to lose
       fail(is_own ? seat.name() : failed.culprit, failed.text, is_own ? "could not go on" : "was lost");
     }
     agree_on_the_end();
@@ -463,7 +593,9 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
 
   void gone(Seat& seat, const std::string& why) {
     seat.gone = true;
+    std::erase_if(latecomers_, [&](const auto& other) { return other.get() == &seat; });
     const auto place = std::ranges::find_if(seats_, [&](const auto& other) { return other.get() == &seat; });
+    if (place == seats_.end() && seat.is_late && !seat.refused) tell([&] { watcher_.left(seat.name(), why); });
     if (place == seats_.end() || seat.ended) return changed_.notify();
     if (!plan_) {
       if (!seat.refused) tell([&] { watcher_.left(seat.name(), why); });
@@ -471,9 +603,24 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       if (options_.only_these && !seat.refused) give_up(fmt::format("{} cannot take part: {}", seat.name(), why));
       return changed_.notify();
     }
-    if (begun_ || !stopping_) fail(seat.name(), why);  // who was told to stop before the beginning just leaves
+    if (!goes_on_without(seat, why) && (begun_ || !stopping_)) {
+      fail(seat.name(), why);  // who was told to stop before the beginning just leaves
+    }
     agree_on_the_end();
     changed_.notify();
+  }
+
+  // The others get another plan, if there is one.
+  bool goes_on_without(Seat& seat, const std::string& why) {
+    if (!begun_ || failure_ || !options_.goes_on) return false;
+    const std::size_t rank = rank_of(seat);
+    wire::Plan next = *plan_;
+    next.peers[rank].here = next.peers[rank].restores = false;
+    if (!options_.goes_on(next)) return false;
+    tell([&] { watcher_.lost(seat.name(), why); });
+    announce_next(std::move(next), rank);
+    settle_latecomers();
+    return true;
   }
 
   void fail(const std::string& peer, const std::string& why, const char* what = "was lost") {
@@ -506,11 +653,13 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   CoordinatorOptions options_;
   Watcher& watcher_;
   net::Relay relay_;                          // for peers that cannot dial each other
-  std::vector<std::shared_ptr<Seat>> seats_;  // in the order of ranks, once there is a plan
+  std::vector<std::shared_ptr<Seat>> seats_;       // in the order of ranks, once there is a plan
+  std::vector<std::shared_ptr<Seat>> latecomers_;  // who have no place yet
   std::optional<wire::Plan> plan_;
   std::optional<std::string> failure_;
   Time deadline_ = kNever;  // for what everybody has to do now
   Duration longest_step_{};
+  std::uint64_t last_step_ = 0;  // that anybody has reported
   bool planning_ = false, begun_ = false, stopping_ = false, end_is_known_ = false, closed_ = false;
   std::size_t strangers_ = 0;  // who have come and not introduced themselves
   std::uint64_t fetched_ = 0;  // checkpoints, or parts of them

@@ -27,6 +27,7 @@ class Watcher {
   virtual void planned(const wire::Plan& /*plan*/) {}
   virtual void began() {}
   virtual void stepped(const std::string& /*peer*/, const wire::StepReport& /*report*/) {}
+  virtual void entered(const wire::PlannedPeer& /*peer*/) {}  // somebody new trains, after `from` steps
   virtual void evaluated(const std::string& /*peer*/, const wire::Evaluated& /*evaluation*/) {}
   virtual void ended(const std::string& /*peer*/, const wire::Ended& /*summary*/) {}
 
@@ -35,6 +36,8 @@ class Watcher {
   // whole with it; saved() follows if so.
   virtual bool keep(std::uint64_t /*step*/, const std::filesystem::path& /*folder*/) { return true; }
   virtual void saved(const std::string& /*peer*/, std::uint64_t /*step*/) {}
+
+  // Somebody was lost after the begin: the others go on by another plan, or the run ends.
   virtual void lost(const std::string& /*peer*/, const std::string& /*why*/) {}
 };
 
@@ -65,20 +68,30 @@ struct CoordinatorOptions {
   Duration introduction = std::chrono::seconds(30);  // for who has come to say who it is
   Duration preparation = std::chrono::minutes(30);   // to open the data and build the model
   Duration links = std::chrono::seconds(60);         // for peers to link up, and to find out about their links
+  Duration restoration = std::chrono::hours(1);      // for one who came later to get what belongs to its place
   Duration farewell = std::chrono::minutes(5);       // without a word, when everybody is to end
   Aside aside{};                                     // where long work goes
   // Decides who holds what, when all are there: fills in clusters, stages and layers. May take long, and is called
   // where long work goes. Throws Error, one sentence, if these peers cannot train. Left out: each has a whole copy of a
   // model with one layer.
   std::function<void(wire::Plan& plan, const std::vector<Means>& means)> arrange{};
+  // Whether the others can go on by this plan, in which those who were lost are not `here`. Left out: they cannot.
+  std::function<bool(const wire::Plan& plan)> goes_on{};
+  // Whether somebody new may have this place, which nobody has any more. Left out: nobody may.
+  std::function<bool(const wire::Plan& plan, std::size_t rank, const Means& means)> fits{};
+  // Somebody new has links to all, or has been `restored`: fills in `here`, `restores` and `from` of its place. `step`:
+  // the last that anybody has reported. False if it would come too late.
+  std::function<bool(wire::PlannedPeer& place, std::uint64_t step, bool restored)> enter{};
 };
 
 // Brings a swarm together and sees it through: admits as many peers as are wanted, checks that they have the same model
 // and data, lets them link up and survey their links, makes the plan, lets them begin together, and passes on what they
-// report. Whoever comes later is refused.
+// report. Whoever comes later gets the place of one that was lost, if there is one that it can fill: it links up with the
+// others, is handed what belongs to the place, and takes part from some step on.
 //
-// A peer that is lost before there is a plan makes room for another. One that is lost later ends the run: the others
-// are told to stop, one of them saves its copy, and run() names the peer that was lost.
+// A peer that is lost before there is a plan makes room for another. If one is lost later, the others get another plan,
+// of the next generation, and go on without it. If they cannot, that ends the run: they are told to stop, one of them
+// saves its copy, and run() names the peer that was lost.
 //
 // Confined to the host's executor. The host listens, and outlives this; so does the watcher.
 class Coordinator {

@@ -1,8 +1,11 @@
 #include "swarm/peer.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "measure/survey.h"
@@ -32,6 +35,8 @@ std::size_t rank_of(const std::vector<wire::Contact>& peers, const net::Fingerpr
 // The links to all other peers of a swarm. Of two peers the one of lower rank connects; those that cannot dial each
 // other talk through the coordinator. When somebody has gone and another has come, there is another survey, and there
 // are new links: the two ends of one agree on the survey that it is for.
+//
+// Whoever comes when the run has begun connects to all who are there.
 class Links {
  public:
   Links(Clock& clock, net::Host& host, const PeerOptions& options, std::shared_ptr<net::Link> coordinator)
@@ -44,28 +49,52 @@ class Links {
 
   // Throws LinkError with the name of the peer to which there is no link.
   Task<> connect(wire::Survey survey) {
-    meetings_.clear();
-    survey_ = std::move(survey);
-    given_up_ = false;
-    rank_ = rank_of(survey_.peers, own_);
-    if (rank_ == survey_.peers.size()) throw wire::WireError("a swarm without this peer");
-    meetings_.resize(survey_.peers.size());
-    deadline_ = clock_.now() + patience_;
+    begin(std::move(survey));
     TaskGroup group(clock_.executor());
     group.spawn(accept_lower());
     for (std::size_t other = rank_ + 1; other < meetings_.size(); ++other) group.spawn(connect_to(other));
     auto joined = group.join();
     co_await std::move(joined);
+    update();
+  }
+
+  // To those who are there, by a plan of a run that has begun. Throws LinkError with the name of the peer to which there
+  // is no link.
+  Task<> connect_late(wire::Plan plan) {
+    begin(survey_of(plan));
+    TaskGroup group(clock_.executor());
+    for (std::size_t other = 0; other < plan.peers.size(); ++other) {
+      if (plan.peers[other].here && other != rank_) group.spawn(connect_to(other));
+    }
+    auto joined = group.join();
+    co_await std::move(joined);
+    update();
+  }
+
+  // Those who have come to a place since the plan before connect to this one; in the background, until it is too late.
+  void expect(const wire::Plan& plan, TaskGroup& background) {
+    for (std::size_t other = 0; other < plan.peers.size(); ++other) {
+      if (other == rank_ || plan.peers[other].contact == survey_.peers[other]) continue;
+      survey_.peers[other] = plan.peers[other].contact;
+      if (meetings_[other].link) before_.push_back(std::move(meetings_[other]));
+      meetings_[other] = {};
+      expected_.insert(other);
+    }
+    update();
+    deadline_ = clock_.now() + patience_;
+    if (expected_.empty() || std::exchange(accepts_latecomers_, true)) return;
+    background.spawn(accept_latecomers());
+  }
+
+  void expect_nobody() {
+    expected_.clear();
+    deadline_ = clock_.now();
+    connector_.stop_accepting();
   }
 
   std::size_t rank() const { return rank_; }
   const std::vector<wire::Contact>& peers() const { return survey_.peers; }
-
-  std::vector<net::Link*> links() const {
-    std::vector<net::Link*> links;
-    for (const net::Meeting& meeting : meetings_) links.push_back(meeting.link.get());
-    return links;
-  }
+  const std::vector<net::Link*>& links() const { return links_; }
 
   void close(const LinkError& reason) {
     for (const net::Meeting& meeting : meetings_) {
@@ -83,9 +112,52 @@ class Links {
  private:
   static constexpr net::ChannelId kGreeting{.purpose = 0x0310};
   static constexpr Duration kTryAgain = std::chrono::milliseconds(100);
+  static constexpr std::uint32_t kLate = std::numeric_limits<std::uint32_t>::max();  // instead of a survey's number
+
+  void begin(wire::Survey survey) {
+    meetings_.clear();
+    survey_ = std::move(survey);
+    given_up_ = false;
+    rank_ = rank_of(survey_.peers, own_);
+    if (rank_ == survey_.peers.size()) throw wire::WireError("a swarm without this peer");
+    meetings_.resize(survey_.peers.size());
+    deadline_ = clock_.now() + patience_;
+  }
+
+  static wire::Survey survey_of(const wire::Plan& plan) {
+    wire::Survey survey{.number = kLate};
+    for (const wire::PlannedPeer& peer : plan.peers) survey.peers.push_back(peer.contact);
+    return survey;
+  }
+
+  void update() {
+    links_.clear();
+    for (const net::Meeting& meeting : meetings_) links_.push_back(meeting.link.get());
+  }
 
   void check(const net::Guest& guest) const {
-    if (rank_of(survey_.peers, guest.key) >= rank_) throw LinkError(Failure::kRefused, "", "is not expected here");
+    const std::size_t rank = rank_of(survey_.peers, guest.key);
+    if (rank >= rank_ && !expected_.contains(rank)) throw LinkError(Failure::kRefused, "", "is not expected here");
+  }
+
+  // One after another, as long as some are expected.
+  Task<> accept_latecomers() {
+    TaskGroup greetings(clock_.executor());
+    while (!expected_.empty() && clock_.now() < deadline_) {
+      bool has_failed = false;
+      try {
+        auto accepting = connector_.accept(deadline_);
+        greetings.spawn(be_greeted(co_await std::move(accepting), kLate));
+      } catch (const LinkError&) {
+        has_failed = true;  // nobody is expected any more, or has come in time: the coordinator will say so
+      }
+      if (!has_failed) continue;
+      auto waiting = clock_.sleep_for(kTryAgain);
+      co_await std::move(waiting);
+    }
+    accepts_latecomers_ = false;
+    auto joined = greetings.join();
+    co_await std::move(joined);
   }
 
   // The other may not have heard of this survey yet, and refuse; then it is tried again.
@@ -164,17 +236,27 @@ class Links {
       const auto channel = link.open(kGreeting);
       auto hearing = channel->receive();
       const net::Message greeting = co_await std::move(hearing);
-      const bool is_expected = other < rank_ && !meetings_[other].link && greeting.label.tag == number;
-      if (!is_expected || given_up_) {
+      const bool has_place = number == kLate ? expected_.contains(other) : other < rank_ && !meetings_[other].link;
+      if (!has_place || greeting.label.tag != number || given_up_) {
         link.close(LinkError(Failure::kRefused, "", "is not expected here"));
         co_return;
       }
+      meetings_[other] = std::move(connection.meeting);
+      update();
       auto answering = channel->send({.tag = number});
       co_await std::move(answering);
-      meetings_[other] = std::move(connection.meeting);
-      if (all_lower_are_here()) connector_.stop_accepting();
+      if (number == kLate) {
+        expected_.erase(other);
+        if (expected_.empty()) connector_.stop_accepting();
+      } else if (all_lower_are_here()) {
+        connector_.stop_accepting();
+      }
     } catch (const LinkError&) {
       // It has gone again.
+      if (other < meetings_.size() && meetings_[other].link.get() == &link) {
+        before_.push_back(std::exchange(meetings_[other], {}));
+        update();
+      }
     }
   }
 
@@ -186,6 +268,10 @@ class Links {
   Time deadline_{};
   std::size_t rank_ = 0;
   std::vector<net::Meeting> meetings_;  // by rank
+  std::vector<net::Meeting> before_;    // with those who were lost
+  std::vector<net::Link*> links_;       // by rank
+  std::set<std::size_t> expected_;      // ranks of those who have come later
+  bool accepts_latecomers_ = false;
   net::Connector connector_;
 };
 
@@ -195,45 +281,71 @@ struct Life {
       : link(std::move(meeting.link)),
         coordinator(meeting.other.name),
         talk(*link),
-        files(executor, *link, Files::End::kPeer, aside) {}
+        files(executor, *link, Files::End::kPeer, aside),
+        background(executor) {}
 
   std::shared_ptr<net::Link> link;  // to the coordinator
   std::string coordinator;          // its name
   Talk talk;
   Files files;
+  TaskGroup background;                       // what goes on besides
+  wire::Plan plan{};                          // by which the work goes on
   bool over = false;                          // the work has ended
   std::optional<LinkError> coordinator_lost;  // before that
 };
 
-void obey(const wire::SwarmMessage& message, Life& life, Work& work) {
+// What follows a plan has the same places; somebody new may be where nobody was.
+void check_next(const wire::Plan& next, const wire::Plan& plan) {
+  const auto same = [](const wire::PlannedPeer& a, const wire::PlannedPeer& b) {
+    return (a.contact == b.contact || !b.here) && a.cluster == b.cluster && a.stage == b.stage && a.begin == b.begin &&
+           a.end == b.end && a.weight == b.weight;
+  };
+  if (next.generation <= plan.generation) throw wire::WireError("a plan of a generation that is over");
+  if (!std::ranges::equal(next.peers, plan.peers, same)) throw wire::WireError("a plan with other places");
+}
+
+void take_next(const wire::Plan& plan, Life& life, Links& links) {
+  check_next(plan, life.plan);
+  life.plan = plan;
+  links.expect(plan, life.background);
+}
+
+void obey(const wire::SwarmMessage& message, Life& life, Links& links, Work& work) {
   if (std::holds_alternative<wire::Stop>(message)) {
     life.talk.say(wire::Halted{.step = work.halt()});
   } else if (const auto* end = std::get_if<wire::EndAt>(&message)) {
     work.end_at(end->step);
   } else if (const auto* kept = std::get_if<wire::Kept>(&message)) {
     work.kept(kept->step);
+  } else if (const auto* plan = std::get_if<wire::Plan>(&message)) {
+    take_next(*plan, life, links);
+    work.changed(*plan);
   } else {
     throw wire::WireError("a message of the swarm out of turn");
   }
 }
 
 // While the work goes on: what the coordinator says, or its end.
-Task<> listen(std::shared_ptr<Life> life, Work* work) {
+Task<> listen(std::shared_ptr<Life> life, Links* links, Work* work) {
+  co_await yield();  // the work begins first
   std::optional<LinkError> end;
   while (!end) {
     try {
       auto hearing = life->talk.hear();
       const wire::SwarmMessage message = co_await std::move(hearing);
-      if (!life->over) obey(message, *life, *work);
+      // When the work is over, others may still have to know how rounds have ended.
+      if (!life->over || std::holds_alternative<wire::Plan>(message)) obey(message, *life, *links, *work);
     } catch (const LinkError& error) {
       end = error;
     } catch (const wire::WireError& error) {
       end = LinkError(Failure::kProtocol, life->coordinator, error.what());
     }
   }
-  if (life->over) co_return;
-  life->coordinator_lost = *end;
-  work->abandon();
+  if (!life->over) {
+    life->coordinator_lost = *end;
+    work->abandon();
+  }
+  links->expect_nobody();
 }
 
 // Links up with the others, finds out what the links can carry, and says so. What fails is for the coordinator to
@@ -279,11 +391,30 @@ Task<wire::Plan> hear_plan(Clock& clock, Life& life, Links& links) {
       continue;
     }
     auto plan = expect<wire::Plan>(*message, life.coordinator);
+    if (links.peers().empty()) {  // the run has begun
+      auto connecting = links.connect_late(plan);
+      co_await std::move(connecting);
+      co_return plan;
+    }
     const auto same = [](const wire::PlannedPeer& peer, const wire::Contact& contact) {
       return peer.contact == contact;
     };
     if (!std::ranges::equal(plan.peers, links.peers(), same)) throw wire::WireError("a plan for others");
     co_return plan;
+  }
+}
+
+// The plan may change before it begins, if the others have begun already.
+Task<> hear_begin(Life& life, Links& links) {
+  for (;;) {
+    auto hearing = life.talk.hear();
+    const wire::SwarmMessage message = co_await std::move(hearing);
+    if (const auto* plan = std::get_if<wire::Plan>(&message)) {
+      take_next(*plan, life, links);
+      continue;
+    }
+    expect<wire::Begin>(message, life.coordinator);
+    co_return;
   }
 }
 
@@ -315,15 +446,26 @@ Task<> take_part(Clock& clock, net::Host& host, PeerOptions options, Work& work)
   if (!failure) {
     auto planning = hear_plan(clock, *life, links);
     plan = co_await std::move(planning);
+    life->plan = plan;
     talk.say(wire::Linked{.generation = plan.generation});
   }
   if (!failure) {
-    auto beginning = talk.hear();
-    expect<wire::Begin>(co_await std::move(beginning), life->coordinator);
-    TaskGroup listening(clock.executor());
-    listening.spawn(listen(life, &work));
+    std::exception_ptr trouble;
     try {
-      auto training = work.train({.plan = plan, .rank = links.rank(), .links = links.links()},
+      auto beginning = hear_begin(*life, links);
+      co_await std::move(beginning);
+    } catch (const Error&) {
+      trouble = std::current_exception();
+    }
+    if (trouble) {
+      links.expect_nobody();
+      auto resting = life->background.join();
+      co_await std::move(resting);
+      std::rethrow_exception(trouble);
+    }
+    life->background.spawn(listen(life, &links, &work));
+    try {
+      auto training = work.train({.plan = life->plan, .rank = links.rank(), .links = &links.links()},
                                  [life](const wire::SwarmMessage& message) { life->talk.say(message); });
       const wire::Ended ended = co_await std::move(training);
       talk.say(ended);
@@ -343,6 +485,10 @@ Task<> take_part(Clock& clock, net::Host& host, PeerOptions options, Work& work)
   }
   auto leaving = life->link->ended();
   co_await std::move(leaving);
+  links.expect_nobody();
+  auto resting = life->background.join();
+  co_await std::move(resting);
+  work.over();
   if (life->coordinator_lost) throw LinkError(*life->coordinator_lost);
   if (failure) std::rethrow_exception(failure);
 }

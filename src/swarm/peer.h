@@ -26,13 +26,19 @@ class Work {
   struct Part {
     wire::Plan plan;
     std::size_t rank = 0;
-    std::vector<net::Link*> links{};  // by rank; nullptr for its own
+    // By rank; nullptr for its own, and where nobody is. Others may come in the place of those who were lost: what
+    // belongs to those lasts as long as all of this.
+    const std::vector<net::Link*>* links = nullptr;
   };
 
   // Does this peer's part to the end, or until it is told to end; `report` passes on what the coordinator is to know.
   // Throws LinkError with the name of a peer that was lost, and Error if it cannot go on itself.
   using Report = std::function<void(const wire::SwarmMessage&)>;
   virtual Task<wire::Ended> train(Part part, Report report) = 0;
+
+  // Somebody was lost, or has come, and this is the plan from now on, with the same places. There are links to those
+  // who are `here`, or get what others have.
+  virtual void changed(const wire::Plan& plan) = 0;
 
   // Begins no further step before it has heard where to end. Returns the last step that it has begun.
   virtual std::uint64_t halt() = 0;
@@ -45,6 +51,9 @@ class Work {
 
   // The coordinator is lost: ends after the step that is under way, and expects nothing from it any more.
   virtual void abandon() = 0;
+
+  // Everybody has ended, and the links go. Until then others may ask how rounds have ended, also after train().
+  virtual void over() {}
 };
 
 struct PeerOptions {

@@ -42,11 +42,18 @@ class ModelledWork : public Work {
 
   Task<wire::Ended> train(Part part, Report report) override {
     rank = part.rank;
-    std::vector<std::unique_ptr<net::Channel>> channels;
-    for (net::Link* link : part.links) {
-      if (link != nullptr) channels.push_back(link->open(kTogether));
+    plan = part.plan;
+    links_ = part.links;
+    const bool is_new = !plan.peers[rank].here;
+    while (!plan.peers[rank].here && !halted) {
+      auto waiting = changed_.wait();
+      co_await std::move(waiting);
+      if (plan.peers[rank].restores && !std::exchange(is_restored, true)) {
+        report(wire::Restored{.generation = plan.generation});
+      }
     }
-    for (std::uint64_t step = 1; step <= steps_; ++step) {
+    begun = is_new ? plan.peers[rank].from : 0;
+    for (std::uint64_t step = begun + 1; step <= steps_; ++step) {
       while (halted && !end) {
         auto waiting = changed_.wait();
         co_await std::move(waiting);
@@ -54,14 +61,9 @@ class ModelledWork : public Work {
       if (end && step > *end) break;
       begun = step;
       co_await clock_.sleep_for(10ms);
-      for (const auto& channel : channels) {
-        auto sending = channel->send({.tag = step});
-        co_await std::move(sending);
-      }
-      for (const auto& channel : channels) {
-        auto receiving = channel->receive();
-        const net::Message message = co_await std::move(receiving);
-        EXPECT_EQ(message.label.tag, step);
+      for (std::size_t other = 0; other < plan.peers.size(); ++other) {
+        auto meeting = meet(other, step);
+        co_await std::move(meeting);
       }
       steps_done = step;
       report(wire::StepReport{.step = step, .loss = 1.0 / static_cast<double>(step)});
@@ -76,6 +78,12 @@ class ModelledWork : public Work {
       }
     }
     co_return wire::Ended{.rounds = steps_done};
+  }
+
+  void changed(const wire::Plan& next) override {
+    EXPECT_EQ(next.generation, plan.generation + 1);
+    plan = next;
+    changed_.notify();
   }
 
   std::uint64_t halt() override {
@@ -104,11 +112,41 @@ class ModelledWork : public Work {
   std::uint64_t steps_done = 0, begun = 0;
   bool halted = false, is_kept = false;
   std::optional<std::uint64_t> end{};
+  wire::Plan plan{};
+  bool goes_on = false;  // without those who were lost
+  bool is_restored = false;
 
  private:
+  Task<> meet(std::size_t other, std::uint64_t step) {
+    if (other == rank || !plan.peers[other].here || plan.peers[other].from >= step) co_return;
+    std::optional<net::LinkError> failure;
+    try {
+      net::Link* link = links_->at(other);
+      auto& [of, channel] = channels_[other];
+      if (of != link) channel = link->open(kTogether);
+      of = link;
+      auto sending = channel->send({.tag = step});
+      co_await std::move(sending);
+      auto receiving = channel->receive();
+      const net::Message message = co_await std::move(receiving);
+      EXPECT_EQ(message.label.tag, step);
+    } catch (const net::LinkError& error) {
+      failure = error;
+    }
+    const Time deadline = clock_.now() + 60s;
+    const auto is_met = [&] { return plan.peers[other].here && plan.peers[other].from < step; };
+    while (failure && goes_on && is_met() && clock_.now() < deadline) {
+      auto waiting = changed_.wait_until(clock_, deadline);
+      co_await std::move(waiting);
+    }
+    if (failure && is_met()) throw net::LinkError(*failure);
+  }
+
   Clock& clock_;
   std::uint64_t steps_;
   Files* files_ = nullptr;
+  const std::vector<net::Link*>* links_ = nullptr;
+  std::map<std::size_t, std::pair<net::Link*, std::unique_ptr<net::Channel>>> channels_;
   Signal changed_;
 };
 
@@ -122,8 +160,9 @@ class Witness : public Watcher {
   void stepped(const std::string& peer, const wire::StepReport& report) override { steps[peer] = report.step; }
   void ended(const std::string& peer, const wire::Ended&) override { who_ended.insert(peer); }
   void lost(const std::string& peer, const std::string&) override { who_was_lost.push_back(peer); }
+  void entered(const wire::PlannedPeer& peer) override { who_entered.push_back(peer.contact.name); }
 
-  std::vector<std::string> who_joined, who_left, who_was_lost;
+  std::vector<std::string> who_joined, who_left, who_was_lost, who_entered;
   std::set<std::string> who_ended;
   std::map<std::string, std::string> refusals;
   std::map<std::string, std::uint64_t> steps;
@@ -475,6 +514,77 @@ TEST_F(SwarmTest, ALostPeerEndsTheRunWithItsName) {
     EXPECT_THAT(ending, HasSubstr("c was lost")) << "seed " << seed;
     EXPECT_THAT(once.witness_.who_was_lost, ElementsAre("c")) << "seed " << seed;
   }
+}
+
+// The same where the others can go on: they do, to the end, by a plan without it.
+TEST_F(SwarmTest, TheOthersGoOnWithoutThoseWhoAreLost) {
+  std::size_t lost_in_the_run = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    Random random({seed, word_of("go on")});
+    struct Once : SwarmTest {
+      void TestBody() override {}
+    } once;
+    once.options_.goes_on = [](const wire::Plan& plan) {
+      return std::ranges::count_if(plan.peers, [](const auto& peer) { return peer.here; }) > 1;
+    };
+    once.coordinate(5);
+    const auto lose = [&](std::string name) -> Task<> {
+      co_await once.world_.clock().sleep_for(300ms + std::chrono::milliseconds(random.below(2500)));
+      if (random.below(2) == 0) {
+        once.network_.freeze(once.where_[name]);
+      } else {
+        once.network_.crash(once.where_[name]);
+      }
+      co_await once.world_.clock().sleep_for(300s);
+      once.coordinator_->stop("that was all");  // if it was lost before the run, the others still wait
+      once.network_.freeze(once.where_[name], false);
+    };
+    const auto go_on = [](ModelledWork& work) { work.goes_on = true; };
+    std::vector<Task<>> tasks = all(lose("b"), lose("d"));
+    for (const char* name : {"a", "b", "c", "d", "e"}) tasks.push_back(once.join(name, 1ms, 200, go_on));
+    const std::string ending = once.run(std::move(tasks));
+    for (const auto& [name, peer] : once.peers_) EXPECT_TRUE(peer.over) << name;
+    if (once.witness_.steps.empty()) continue;  // before the run had begun
+    EXPECT_EQ(ending, "") << "seed " << seed;
+    for (const char* name : {"a", "c", "e"}) {
+      EXPECT_EQ(once.peers_[name].work->steps_done, 200u) << name << ", seed " << seed;
+      EXPECT_FALSE(once.peers_[name].failure) << name << ", seed " << seed;
+    }
+    lost_in_the_run += once.witness_.who_was_lost.size();
+  }
+  EXPECT_GT(lost_in_the_run, 100u);
+}
+
+// Others come in the place of those who were lost, and do the rest of the steps with all.
+TEST_F(SwarmTest, WhoeverComesLaterTakesAFreePlace) {
+  options_.goes_on = [](const wire::Plan& plan) {
+    return std::ranges::count_if(plan.peers, [](const auto& peer) { return peer.here; }) > 1;
+  };
+  options_.fits = [](const wire::Plan&, std::size_t, const Means&) { return true; };
+  options_.enter = [](wire::PlannedPeer& place, std::uint64_t step, bool restored) {
+    place.restores = !restored;
+    place.here = restored;
+    place.from = step + 5;
+    return true;
+  };
+  coordinate(3);
+  const auto lose = [&](std::string name, Duration when) -> Task<> {
+    co_await world_.clock().sleep_for(when);
+    network_.crash(where_[name]);
+  };
+  const auto go_on = [](ModelledWork& work) { work.goes_on = true; };
+  EXPECT_EQ(run(all(join("a", 1ms, 1000, go_on), join("b", 1ms, 1000, go_on), join("c", 1ms, 1000, go_on),
+                    lose("b", 2s), join("d", 1s, 1000, go_on), join("e", 3s, 1000, go_on), lose("a", 5s),
+                    join("g", 6s, 1000, go_on), join("f", 8s, 1000, go_on))),
+            "");
+  EXPECT_THAT(*peers_["d"].failure, HasSubstr("no place is free"));  // came too early,
+  EXPECT_THAT(*peers_["f"].failure, HasSubstr("no place is free"));  // or too late
+  for (const char* name : {"c", "e", "g"}) {
+    ASSERT_FALSE(peers_[name].failure) << name << ": " << *peers_[name].failure;
+    EXPECT_EQ(peers_[name].work->steps_done, 1000u) << name;
+  }
+  EXPECT_THAT(witness_.who_was_lost, ElementsAre("b", "a"));
+  EXPECT_THAT(witness_.who_entered, ElementsAre("e", "g"));
 }
 
 // Somebody who comes with a ticket, and whatever it then does.

@@ -15,14 +15,14 @@ void AllReduce::start(Copy copy) {
   if (lossy_) lost_.assign(copy.gradients.size(), 0.0f);
 }
 
-void AllReduce::gradients_ready(std::uint64_t /*step*/, std::size_t from, Copy copy) {
+void AllReduce::gradients_ready(std::uint64_t step, std::size_t from, Copy copy) {
   const std::size_t count = buckets(copy.gradients.size(), bucket_);
   while (under_way_.size() < count) {
     const std::size_t next = count - 1 - under_way_.size(), begin = next * bucket_;
     if (begin < from) break;
     const std::size_t size = std::min(bucket_, copy.gradients.size() - begin);
     const std::span<float> lost = lossy_ ? std::span(lost_).subspan(begin, size) : std::span<float>();
-    under_way_.push_back(rounds_.average(next, copy.gradients.subspan(begin, size), share_, lost));
+    under_way_.push_back(rounds_.average({next, step, step + 1}, copy.gradients.subspan(begin, size), share_, lost));
   }
 }
 

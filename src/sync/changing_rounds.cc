@@ -21,7 +21,7 @@ namespace {
 using collective::RingAllReduce;
 using net::LinkError;
 
-constexpr std::size_t kRoundsApart = 4;
+constexpr std::size_t kRoundsApart = 4, kSizesApart = 8;  // that cannot be taken for each other
 
 // How far a member is with a round that another one asks about: it has no result, and will not have one any more; or it
 // has one. As floats, which are exact with every codec.
@@ -45,8 +45,8 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
   // Again and again, until it has gone well once.
   static Task<> average(std::shared_ptr<Core> self, Which which, std::span<float> values, std::span<float> lost) {
     Ring& ring = self->ring_of(which);
-    const std::vector<float> own(values.begin(), values.end()), own_lost(lost.begin(), lost.end());
-    Passing passing(ring, which, values.size());
+    Passing passing(ring, which, values);
+    const std::vector<float> own_lost(lost.begin(), lost.end());
     for (;;) {
       self->build(ring, which);
       auto agreeing = agreed(ring);
@@ -61,10 +61,13 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
         } catch (const LinkError& error) {
           failure = error;
         }
-        if (!failure) break;
-        ring.fail(attempt, *failure);
-        if (ring.is_given_up) throw LinkError(*failure);  // and the memory may be gone
-        std::ranges::copy(own, values.begin());
+        if (failure) ring.fail(attempt, *failure);
+        if (ring.is_given_up) throw LinkError(*ring.failure);  // and the memory may be gone
+        if (!failure) {
+          if (attempt && attempt->has_served()) ring.let_go();
+          break;
+        }
+        std::ranges::copy(passing.own(), values.begin());
         std::ranges::copy(own_lost, lost.begin());
       }
       auto waiting = self->changed_since_failure(ring);
@@ -72,6 +75,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
       ++self->repeated_;
     }
     passing.succeeded(values);
+    if (self->options_.apart && !values.empty()) self->forget_before(which.step);
   }
 
   void give_up(Which which) {
@@ -151,6 +155,9 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
       co_await std::move(running);
     }
 
+    // Then it was for that round alone: those who were past it make another ring for the next.
+    bool has_served() const { return server_.has_value(); }
+
     void cancel(const LinkError& reason) {
       sums_.cancel(reason);
       if (broadcast_) broadcast_->cancel(reason);
@@ -173,13 +180,16 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     std::shared_ptr<std::vector<float>> result{};  // nothing if it has failed
   };
 
-  // Of one slot and turn. Made when there is a round, and kept for the next as long as nobody has come or gone.
+  // Of one slot and turn. Made when there is a round, and kept as long as nobody comes or goes.
   struct Ring {
     std::shared_ptr<Attempt> attempt{};  // nothing where this peer is alone
     std::optional<Passed> passed{};
+    std::shared_ptr<std::vector<float>> spare{};  // memory that nobody uses, for the next round
     std::shared_ptr<Attempt> last{};  // in which others learn how this peer has passed a round,
     std::uint64_t last_number = 0;    // which has this number
     float weight = 1;                 // of this peer in the mean
+    std::uint32_t generation = 0;
+    std::vector<std::size_t> places{};  // of its members
     bool is_agreed = false;           // they know whether some of them are past the round that is under way,
     bool is_over = false;             // and some are, but without a result
     std::shared_ptr<const LinkError> failure = std::make_shared<LinkError>(net::Failure::kClosed, "", "was not made");
@@ -191,6 +201,9 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
       if (last) last->cancel(LinkError(net::Failure::kCancelled, "", "others have come or gone"));
       last.reset();
     }
+
+    // The next round makes another one.
+    void let_go() { failure = std::make_shared<LinkError>(net::Failure::kClosed, "", "was for another round"); }
 
     // Unless there is another one in the meantime.
     void fail(const std::shared_ptr<Attempt>& failed, const LinkError& reason) {
@@ -204,19 +217,41 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
   // A round that this peer is past when this goes.
   class Passing {
    public:
-    Passing(Ring& ring, Which which, std::size_t size) : ring_(ring), passed_{.which = which, .size = size} {}
-    ~Passing() { ring_.passed = std::move(passed_); }
+    Passing(Ring& ring, Which which, std::span<const float> values)
+        : ring_(ring), passed_{.which = which, .size = values.size()}, memory_(std::move(ring.spare)) {
+      if (!memory_) memory_ = std::make_shared<std::vector<float>>();
+      memory_->assign(values.begin(), values.end());
+    }
+    ~Passing() {
+      if (ring_.passed && ring_.passed->result.use_count() == 1) ring_.spare = std::move(ring_.passed->result);
+      ring_.passed = std::move(passed_);
+    }
     Passing(const Passing&) = delete;
     Passing& operator=(const Passing&) = delete;
 
+    // What this peer brings.
+    std::span<const float> own() const { return *memory_; }
+
     void succeeded(std::span<const float> result) {
-      passed_.result = std::make_shared<std::vector<float>>(result.begin(), result.end());
+      std::ranges::copy(result, memory_->begin());
+      passed_.result = std::move(memory_);
     }
 
    private:
     Ring& ring_;
     Passed passed_;
+    std::shared_ptr<std::vector<float>> memory_;
   };
+
+  // Beside training, results are kept for as long as somebody may be in their round: a sum that has come about proves
+  // that all have begun it, and so are past what was before.
+  void forget_before(std::uint64_t step) {
+    for (const auto& ring : rings_) {
+      if (!ring->passed || ring->passed->which.step >= step) continue;
+      ring->spare.reset();
+      ring->passed->result.reset();
+    }
+  }
 
   Ring& ring_of(Which which) {
     ROOKERY_CHECK(which.slot < options_.slots, "slot {} of {}", which.slot, options_.slots);
@@ -225,6 +260,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
 
   // Those who are there, and take part in a round.
   struct Members {
+    std::vector<std::size_t> places{};
     std::vector<net::Link*> links{};
     std::size_t own = 0;  // place of this peer
     float weight = 1;     // in the mean
@@ -245,6 +281,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
         weight = holder.weight;
       }
       if (!takes_part) continue;
+      members.places.push_back(place);
       members.links.push_back(holder.link);
       weights += holder.weight;
     }
@@ -256,10 +293,13 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     const Members members = members_of(which);
     // Nobody can be in a round any more that was two rounds of this ring ago.
     if (ring.last && which.number >= ring.last_number + 2 * turns_.size()) ring.forget_last();
-    if (!ring.failure && members.generation == options_.generation) return;  // nobody has come or gone as yet
+    // The same ring as before, if nobody has come or gone. Nobody can be past the round then who is in it.
+    if (!ring.failure && ring.generation == members.generation && ring.places == members.places) return;
     if (ring.attempt) ring.attempt->cancel(LinkError(net::Failure::kCancelled, "", "others have come or gone"));
     ring.attempt = members.links.size() > 1 ? make(which, members) : nullptr;
     ring.weight = members.weight;
+    ring.generation = members.generation;
+    ring.places = members.places;
     ring.failure.reset();
     ring.is_given_up = false;
     ring.changes_before = ring.changes;
@@ -272,9 +312,13 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
 
   std::shared_ptr<Attempt> make(Which which, const Members& members) const {
     const std::size_t size = members.links.size(), steps = 2 * (options_.group - 1), turns = turns_.size();
-    // The next round of the same turn may have other members in the same generation, and so has other channels.
-    const std::size_t again = members.generation == options_.generation ? 0 : which.number / turns % kRoundsApart;
-    const std::size_t first = ((which.slot * turns + which.number % turns) * kRoundsApart + again) * (steps + 1);
+    // Another round of the same turn may have more members in the same generation, or be the next try, and so has other
+    // channels.
+    const std::size_t again = members.generation == options_.generation
+                                  ? 0
+                                  : which.number / turns % kRoundsApart * kSizesApart + size % kSizesApart;
+    const std::size_t block = (which.slot * turns + which.number % turns) * kRoundsApart * kSizesApart + again;
+    const std::size_t first = block * (steps + 1);
     ROOKERY_CHECK(first + steps < internal::kIndicesPerSegment, "slot {}, round {}", which.slot, which.number);
     return std::make_shared<Attempt>(
         clock_,
@@ -282,7 +326,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
                          .size = size,
                          .previous = members.links[(members.own + size - 1) % size],
                          .next = members.links[(members.own + 1) % size]},
-        net::ChannelId{.purpose = internal::kChangingPurpose,
+        net::ChannelId{.purpose = options_.apart ? internal::kChangingApartPurpose : internal::kChangingPurpose,
                        .generation = members.generation,
                        .index = static_cast<std::uint32_t>(options_.segment * internal::kIndicesPerSegment + first)},
         steps,
@@ -353,6 +397,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     }
     if (ring.failure) co_return false;
     if (std::exchange(ring.is_over, false)) {
+      ring.let_go();
       throw LinkError(net::Failure::kLate, "", "the round has failed for others");
     }
     co_return true;

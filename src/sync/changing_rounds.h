@@ -24,6 +24,7 @@ struct Holder {
 struct ChangingRoundsOptions {
   std::uint32_t generation = 0;  // in which the run began
   std::uint32_t segment = 0;     // each has channels of its own
+  bool apart = false;            // not training, but evaluations and checkpoints: has channels and a count of its own
   std::size_t slots = 1;
   std::size_t group = 16;  // the most members of a round
   double scale = 1;        // how many values each one stands for

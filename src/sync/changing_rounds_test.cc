@@ -1,11 +1,16 @@
 #include "sync/changing_rounds.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
+#include "base/random.h"
 #include "collective/testing/virtual_mesh.h"
+#include "plan/grid.h"
 
 namespace rookery::sync {
 namespace {
@@ -34,7 +39,7 @@ class Places {
                     .from = from_[other]};
     };
     rounds_[peer] = std::make_unique<ChangingRounds>(clock(), clock().executor(), place, holders_.size(), holder_of,
-                                                     ChangingRoundsOptions{.generation = 1, .group = group_});
+                                                     ChangingRoundsOptions{.generation = 1, .slots = 2, .group = group_});
     return *rounds_[peer];
   }
 
@@ -64,9 +69,9 @@ class Places {
 };
 
 // A round with one's own number as the value; nothing if it failed.
-Task<std::optional<float>> average(ChangingRounds& rounds, std::uint64_t number, float value) {
+Task<std::optional<float>> average(ChangingRounds& rounds, std::uint64_t number, float value, std::size_t slot = 0) {
   std::vector<float> values(1000, value);
-  const auto round = rounds.average({0, number, number + 1}, values, 1.0f, {});
+  const auto round = rounds.average({slot, number, number + 1}, values, 1.0f, {});
   bool failed = false;
   try {
     auto finishing = round->finish();
@@ -199,6 +204,94 @@ TEST(ChangingRoundsTest, ARoundHasOneOutcome) {
   }
   EXPECT_GT(passed_on, 0u);
   EXPECT_GT(repeated, 0u);
+}
+
+// Peers are lost and come at random times, at every point of rounds of two slots: all who are there in the end have
+// the same of every round that they took part in, and nobody waits for long.
+TEST(ChangingRoundsTest, WhateverHappensARoundHasOneOutcome) {
+  constexpr std::size_t kPlaces = 5, kPeers = 12, kRounds = 40;
+  std::uint64_t repeated = 0, came = 0;
+  const char* seeds = std::getenv("ROOKERY_SEEDS");  // for more than a test has time for
+  for (std::uint64_t seed = 0; seed < (seeds != nullptr ? std::strtoull(seeds, nullptr, 10) : 150); ++seed) {
+    const std::size_t group = seed % 3 == 0 ? 3 : 16;
+    Places places(kPlaces, kPeers, group);
+    Random random({seed, word_of("rounds")});
+    std::map<std::size_t, std::size_t> place_of;
+    std::map<std::size_t, bool> is_lost;
+    using Ring = std::tuple<std::size_t, std::uint64_t, std::size_t>;  // slot, round, first place
+    std::map<std::size_t, std::map<Ring, float>> results;              // by peer
+    std::uint64_t begun = 0;
+    std::size_t next = kPlaces, over = 0;
+    const auto train = [&](std::size_t peer, std::uint64_t first) -> Task<> {
+      ChangingRounds& rounds = places.join(place_of[peer], peer);
+      const auto turns = plan::grid_turns(place_of[peer], kPlaces, group);
+      for (std::uint64_t number = first; number < kRounds && !is_lost[peer]; ++number) {
+        begun = std::max(begun, number);
+        for (std::size_t slot = 0; slot < 2; ++slot) {
+          auto averaging = average(rounds, number, static_cast<float>(peer + 10 * slot), slot);
+          const std::optional<float> mean = co_await std::move(averaging);
+          if (is_lost[peer]) co_return;
+          EXPECT_TRUE(mean) << "seed " << seed << ", peer " << peer << ", round " << number;
+          if (mean) results[peer][{slot, number, turns[number % turns.size()].front()}] = *mean;
+        }
+        auto computing = places.clock().sleep_for(std::chrono::microseconds(random.below(8000)));
+        co_await std::move(computing);
+      }
+      if (is_lost[peer]) co_return;
+      repeated += rounds.repeated();
+      ++over;
+    };
+    const auto task = [&](std::size_t peer) -> Task<> {
+      if (peer < kPlaces) {
+        place_of[peer] = peer;
+        auto training = train(peer, 0);
+        co_await std::move(training);
+      } else if (peer + 1 == kPeers) {
+        // Not a peer, but what happens to them.
+        std::size_t here = kPlaces;
+        TaskGroup others(places.clock().executor());
+        for (std::size_t event = 0; event < 8; ++event) {
+          auto waiting = places.clock().sleep_for(std::chrono::microseconds(random.below(100'000)));
+          co_await std::move(waiting);
+          if (over > 0) break;
+          const std::size_t place = random.below(kPlaces);
+          const auto holder = std::ranges::find_if(
+              place_of, [&](const auto& entry) { return entry.second == place && !is_lost[entry.first]; });
+          if (holder != place_of.end() && here > 2) {
+            is_lost[holder->first] = true;
+            places.lose(place);
+            --here;
+          } else if (holder == place_of.end() && next + 1 < kPeers && begun + 6 < kRounds) {
+            const std::size_t newcomer = next++;
+            place_of[newcomer] = place;
+            const std::uint64_t from = begun + 1 + random.below(5);
+            places.change(place, newcomer, from);
+            others.spawn(train(newcomer, from));
+            ++here;
+            ++came;
+          }
+        }
+        auto joined = others.join();
+        co_await std::move(joined);
+      }
+      auto staying = places.clock().sleep_until(Time(5min));
+      co_await std::move(staying);
+    };
+    for (const auto& outcome : places.mesh().run(task, Time(1h))) EXPECT_FALSE(outcome) << outcome->what();
+    EXPECT_EQ(over, std::ranges::count_if(place_of, [&](const auto& entry) { return !is_lost[entry.first]; }));
+    std::map<Ring, std::set<float>> means;  // of those who were not lost: what others had went with them
+    for (const auto& [peer, own] : results) {
+      for (const auto& [ring, mean] : own) {
+        if (!is_lost[peer]) means[ring].insert(mean);
+      }
+    }
+    for (const auto& [ring, values] : means) {
+      EXPECT_EQ(values.size(), 1u) << "seed " << seed << ", round " << std::get<1>(ring);
+    }
+    if (::testing::Test::HasFailure()) break;
+  }
+  EXPECT_GT(repeated, 100u);
+  EXPECT_GT(came, 100u);
 }
 
 // A ring that has failed, and gets no successor, is given up.

@@ -68,12 +68,18 @@ std::optional<double> Diloco::drift(Copy copy) const {
   return std::sqrt(squares);
 }
 
-std::vector<std::span<float>> Diloco::handed_on(Copy /*copy*/) { return {anchor_, momentum_}; }
+std::vector<std::span<float>> Diloco::handed_on(Copy copy, bool equal) {
+  return {equal ? copy.parameters : std::span(anchor_), momentum_};
+}
 
-void Diloco::begin_again(std::uint64_t steps_done, Copy copy) {
-  LocalRounds::begin_again(steps_done, copy);
-  has_anchor_ = true;
-  std::ranges::copy(anchor_, copy.parameters.begin());
+void Diloco::begin_again(std::uint64_t steps_done, Copy copy, bool equal) {
+  LocalRounds::begin_again(steps_done, copy, equal);
+  has_anchor_ = !warms_up(steps_done);
+  if (equal) {
+    std::ranges::copy(copy.parameters, anchor_.begin());
+  } else {
+    std::ranges::copy(anchor_, copy.parameters.begin());
+  }
 }
 
 std::vector<Method::NamedState> Diloco::state() {

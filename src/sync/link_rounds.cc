@@ -207,7 +207,13 @@ std::unique_ptr<Round> LinkRounds::start(Task<> task, const char* what) {
       });
 }
 
-net::Traffic LinkRounds::apart_traffic(const net::Link& link) { return link.traffic(kApartPurpose); }
+net::Traffic LinkRounds::apart_traffic(const net::Link& link) {
+  const net::Traffic own = link.traffic(kApartPurpose), changing = link.traffic(internal::kChangingApartPurpose);
+  return {.sent = own.sent + changing.sent,
+          .received = own.received + changing.received,
+          .payload_sent = own.payload_sent + changing.payload_sent,
+          .payload_received = own.payload_received + changing.payload_received};
+}
 
 void LinkRounds::cancel(const LinkError& reason) { collectives_->cancel(reason); }
 

@@ -36,7 +36,7 @@ Task<> LocalRounds::after_step(std::uint64_t step, Copy copy) {
   for (std::size_t slot = 0; slot < parts_.size(); ++slot) {
     if (done_ < offset(slot) || (done_ - offset(slot)) % interval != 0) continue;
     if (parts_[slot].round) co_await end(parts_[slot], copy);
-    begin({slot, (done_ - offset(slot)) / interval, step + 1}, copy);
+    begin({slot, first_step_ + (done_ - offset(slot)) / interval, step + 1}, copy);
   }
   for (Part& part : parts_) {
     if (!part.round) continue;
@@ -50,7 +50,7 @@ Task<> LocalRounds::settle(Copy copy) {
   }
 }
 
-void LocalRounds::begin_again(std::uint64_t steps_done, Copy /*copy*/) {
+void LocalRounds::begin_again(std::uint64_t steps_done, Copy /*copy*/, bool /*equal*/) {
   done_ = steps_done - std::min(steps_done, first_step_);
   for (std::size_t slot = 0; slot < parts_.size(); ++slot) {
     parts_[slot].is_of_use = false;

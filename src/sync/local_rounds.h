@@ -51,7 +51,7 @@ class LocalRounds : public Method {
   Task<> after_step(std::uint64_t step, Copy copy) override;
   Task<> settle(Copy copy) override;
   std::uint64_t rounds_failed() const override { return failed_; }
-  void begin_again(std::uint64_t steps_done, Copy copy) override;
+  void begin_again(std::uint64_t steps_done, Copy copy, bool equal) override;
 
  protected:
   // What this peer brings to the round: out = … for the values of `range`.

@@ -88,9 +88,10 @@ class Method {
   virtual std::vector<NamedState> state() { return {}; }
 
   // What a peer needs to take the place of another one in the middle of a run, or to begin again: to be filled with
-  // what a holder of the same segment has. Then begin_again() makes a copy of it, after so many steps.
-  virtual std::vector<std::span<float>> handed_on(Copy copy) { return {copy.parameters}; }
-  virtual void begin_again(std::uint64_t /*steps_done*/, Copy /*copy*/) {}
+  // what a holder of the same segment has. Then begin_again() makes a copy of it, after so many steps. `equal`: copies
+  // are, see keeps_copies_equal().
+  virtual std::vector<std::span<float>> handed_on(Copy copy, bool /*equal*/) { return {copy.parameters}; }
+  virtual void begin_again(std::uint64_t /*steps_done*/, Copy /*copy*/, bool /*equal*/) {}
 
   // Rounds that were finished, and those that failed and were left out.
   virtual std::uint64_t rounds() const { return rounds_; }

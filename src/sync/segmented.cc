@@ -107,16 +107,16 @@ std::vector<Method::NamedState> Segmented::state() {
   return all;
 }
 
-std::vector<std::span<float>> Segmented::handed_on(Copy copy) {
+std::vector<std::span<float>> Segmented::handed_on(Copy copy, bool equal) {
   std::vector<std::span<float>> all;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    for (const std::span<float> own : parts_[i].method->handed_on(copy_of(i, copy))) all.push_back(own);
+    for (const std::span<float> own : parts_[i].method->handed_on(copy_of(i, copy), equal)) all.push_back(own);
   }
   return all;
 }
 
-void Segmented::begin_again(std::uint64_t steps_done, Copy copy) {
-  for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i].method->begin_again(steps_done, copy_of(i, copy));
+void Segmented::begin_again(std::uint64_t steps_done, Copy copy, bool equal) {
+  for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i].method->begin_again(steps_done, copy_of(i, copy), equal);
 }
 
 std::uint64_t Segmented::rounds_failed() const {

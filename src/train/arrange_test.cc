@@ -120,8 +120,8 @@ TEST(ArrangeTest, LittleMemoryMakesStages) {
   const std::uint64_t needed = most(whole);
   EXPECT_THAT(sizes_of(with(needed * 8 / 10)), ElementsAre(2, 2));
   EXPECT_LE(most(with(needed * 8 / 10)), needed * 8 / 10);
-  EXPECT_THAT(sizes_of(with(needed / 2)), ElementsAre(4));
-  EXPECT_LE(most(with(needed / 2)), needed / 2);
+  EXPECT_THAT(sizes_of(with(needed * 4 / 10)), ElementsAre(4));
+  EXPECT_LE(most(with(needed * 4 / 10)), needed * 4 / 10);
   EXPECT_THROW(with(needed / 20), InputError);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "train/make_method.h"
 #include "train/setup.h"
 
 namespace rookery::train {
@@ -88,10 +89,13 @@ std::string fingerprint(const model::Model& model) {
 }
 
 plan::Keeping keeping_of(const config::Settings& settings, std::size_t clusters, plan::Schedule schedule) {
-  return {.versions = plan::parse_versions(settings.pipeline.weights),
-          .optimizer_values = optimizer_vectors(settings.train),
-          .method_values =
-              settings.swarm.peers > 1 ? method_vectors(settings.sync, clusters, plan::is_synchronous(schedule)) : 0};
+  plan::Keeping keeping{.versions = plan::parse_versions(settings.pipeline.weights),
+                        .optimizer_values = optimizer_vectors(settings.train)};
+  if (settings.swarm.peers == 1) return keeping;
+  keeping.method_values = method_vectors(settings.sync, clusters, plan::is_synchronous(schedule));
+  // So that others may be lost: what it brings to a round, to begin anew, and the last results, of training and beside.
+  if (clusters > 1 && can_change(settings)) keeping.method_values += settings.sync.method == "none" ? 2 : 3;
+  return keeping;
 }
 
 std::string describe(const Blueprint& blueprint) {

@@ -91,6 +91,8 @@ void use_threads(std::int64_t threads) {
   at::set_num_threads(count);
   omp_set_num_threads(count);
   if (openblas_set_num_threads != nullptr) openblas_set_num_threads(count);
+  // Numbers too small to matter would make products several times as slow. Threads that this one starts do the same.
+  at::globalContext().setFlushDenormal(true);
 }
 
 }  // namespace rookery::train

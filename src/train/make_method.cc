@@ -100,13 +100,16 @@ void check_sync(const config::Settings& settings, std::size_t layers) {
   }
 }
 
-void check_method(const config::Settings& settings, const Place& place) {
+bool can_change(const config::Settings& settings) {
   const std::string method = method_name(settings.sync);
-  if (place.changing && (!is_local(method) || (method != "local-sgd" && settings.sync.warmup_steps > 0) ||
-                         settings.sync.codec == "int8" || settings.sync.average_moments)) {
+  if (method == "none") return true;
+  return (method == "allreduce" || is_local(method)) && settings.sync.codec != "int8" && !settings.sync.average_moments;
+}
+
+void check_method(const config::Settings& settings, const Place& place) {
+  if (place.changing && !can_change(settings)) {
     throw InputError(
-        "peers that come and go are for sync.method local-sgd, diloco and palsgd, with sync.warmup_steps = 0, without "
-        "sync.average_moments, and with sync.codec \"none\" or \"bf16\"");
+        "peers that come and go are not for sync.method gossip, sync.average_moments, or sync.codec \"int8\"");
   }
   if (method_name(settings.sync) == "gossip") topology(settings.sync, place);  // throws if they cannot have it
 }

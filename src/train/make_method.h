@@ -30,6 +30,9 @@ struct Place {
 // layers.
 void check_sync(const config::Settings& settings, std::size_t layers);
 
+// Whether those who are left can go on with the method when peers are lost.
+bool can_change(const config::Settings& settings);
+
 // The same for these clusters.
 void check_method(const config::Settings& settings, const Place& place);
 

@@ -16,7 +16,8 @@ namespace {
 using pipeline::Admission;
 using pipeline::Border;
 
-constexpr std::size_t kValuesSlot = 0, kOtherSlot = 1;  // of exact rounds
+// Slots of exact rounds, of each occasion where peers come and go; and one for loss terms, besides those of occasions.
+constexpr std::size_t kValuesSlot = 0, kOtherSlot = 1, kSumsSlot = 2, kSlots = 3, kOccasions = 5;
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -91,17 +92,27 @@ void Member::go_on_after(std::int64_t steps_done, std::int64_t samples_done) {
   first_micro_batch_ = updates * schedule_.group();
 }
 
-std::vector<std::span<float>> Member::handed_on(std::size_t ring) {
-  const std::vector<std::span<float>> all = method_->handed_on(copy());
+std::vector<std::span<float>> Member::handed_on(std::size_t ring, bool equal) {
+  const std::vector<std::span<float>> all = method_->handed_on(copy(), equal);
   const auto each = static_cast<std::ptrdiff_t>(all.size() / connections_.rings.size());
   const auto first = all.begin() + static_cast<std::ptrdiff_t>(ring) * each;
-  return {first, first + each};
+  std::vector<std::span<float>> own(first, first + each);
+  if (!equal) return own;
+  const plan::Layers layers = connections_.rings[ring].layers;
+  const auto part = [](std::span<float> values, std::size_t begin, std::size_t end) {
+    return values.subspan(begin, end - begin);
+  };
+  for (const std::span<float> moment : compute_.moments()) {
+    own.push_back(part(moment, compute_.begin_of(layers.begin), compute_.begin_of(layers.end)));
+  }
+  own.push_back(part(compute_.buffers(), compute_.buffers_begin_of(layers.begin), compute_.buffers_begin_of(layers.end)));
+  return own;
 }
 
-Task<> Member::begin_again(std::int64_t steps_done, ClusterConnections cluster) {
+Task<> Member::begin_again(Start start, ClusterConnections cluster) {
   connections_.cluster = std::move(cluster);
   compute_.forget();
-  method_->begin_again(static_cast<std::uint64_t>(steps_done) * turns_per_step(), copy());
+  method_->begin_again(static_cast<std::uint64_t>(start.steps) * turns_per_step(), copy(), start.equal);
   runner_.restart(*connections_.cluster.training);
   passing_.restart(*connections_.cluster.evaluations);
   turns_.clear();
@@ -109,8 +120,7 @@ Task<> Member::begin_again(std::int64_t steps_done, ClusterConnections cluster) 
   sums_ = {};
   squares_before_.clear();
   squares_after_.clear();
-  const auto clusters = static_cast<std::int64_t>(place().weights.size());
-  go_on_after(steps_done, steps_done * clusters * compute_.settings().train.batch);
+  go_on_after(start.steps, start.samples);
   auto spreading = spread(true);
   co_await std::move(spreading);
 }
@@ -262,7 +272,9 @@ Task<> Member::update(std::uint64_t /*number*/) {
     terms.assign(connections_.rings.size(), static_cast<float>(own));
     for (std::size_t i = 0; i < terms.size(); ++i) {
       const Ring& ring = connections_.rings[i];
-      counting.push_back(ring.exact->average(kOtherSlot, std::span(terms).subspan(i, 1), ring.place.share(), {}));
+      const sync::Which which =
+          ring.place.changing ? sync::Which(kOccasions * kSlots, turn, turn + 1) : sync::Which(kOtherSlot);
+      counting.push_back(ring.exact->average(which, std::span(terms).subspan(i, 1), ring.place.share(), {}));
     }
   }
   auto averaging = wait_for(method_->before_update(turn, copy()));
@@ -271,7 +283,10 @@ Task<> Member::update(std::uint64_t /*number*/) {
     auto counted = wait_for(round->finish());
     co_await std::move(counted);
   }
-  if (!terms.empty()) scale /= std::max(1e-6, static_cast<double>(terms[0]));
+  if (!terms.empty()) {
+    scale /= std::max(1e-6, static_cast<double>(terms[0]));
+    even_out(terms);
+  }
   auto clipping = clipped(scale);
   const double factor = co_await std::move(clipping);
   lr_ = learning_rate(schedule_options(t), static_cast<std::int64_t>(step)) * method_->lr_factor(turn);
@@ -287,6 +302,17 @@ Task<> Member::update(std::uint64_t /*number*/) {
   turns_.pop_front();
   auto ending = end_turn();
   co_await std::move(ending);
+}
+
+// Where somebody was lost while terms were counted, rings may have counted others: each goes by its own.
+void Member::even_out(const std::vector<float>& terms) {
+  for (std::size_t i = 1; i < terms.size(); ++i) {
+    if (terms[i] == terms[0]) continue;
+    const Ring& ring = connections_.rings[i];
+    const std::size_t begin = compute_.begin_of(ring.layers.begin), end = compute_.begin_of(ring.layers.end);
+    const float factor = terms[0] / std::max(1e-6f, terms[i]);
+    for (float& gradient : copy().gradients.subspan(begin, end - begin)) gradient *= factor;
+  }
 }
 
 // What the gradients are to be multiplied by, so that the norm over the whole model is at most train.clip, if it is
@@ -378,28 +404,68 @@ void Member::report_step(std::uint64_t turn) {
   report_(report);
 }
 
+std::size_t Member::exact_slots(bool changing) { return changing ? kOccasions * kSlots + 1 : kSlots; }
+
+// Numbers of an occasion's rounds are the same for all, whenever they came.
+sync::Which Member::exact_round(Occasion occasion, std::size_t what) const {
+  if (!place().changing) return what;
+  const config::Train& t = compute_.settings().train;
+  std::int64_t every = 0;
+  if (occasion == Occasion::kEvaluation) every = t.eval_every;
+  if (occasion == Occasion::kCheckpoint) every = t.checkpoint_every;
+  const std::int64_t number = every > 0 ? (steps_done() + every - 1) / every : 0;
+  return {static_cast<std::size_t>(occasion) * kSlots + what, static_cast<std::uint64_t>(number),
+          std::max<std::uint64_t>(1, turn_)};
+}
+
 // `skip_equal`: what is equal on all peers is taken as it is, instead of an average that rounds. A copy that is the
 // only one is its own average, for which no memory is taken.
-Task<Member::Average> Member::average(bool skip_equal) {
+Task<Member::Average> Member::average(Occasion occasion, bool skip_equal) {
   if (place().weights.size() == 1) co_return Average{};
   const std::span<const float> parameters = compute_.parameters(), buffers = compute_.buffers();
   Average average{.values = {parameters.begin(), parameters.end()}, .buffers = {buffers.begin(), buffers.end()}};
   std::vector<std::unique_ptr<sync::Round>> rounds;
-  for (const Ring& ring : connections_.rings) {
-    const std::size_t begin = compute_.buffers_begin_of(ring.layers.begin),
-                      end = compute_.buffers_begin_of(ring.layers.end);
-    rounds.push_back(ring.exact->average(kOtherSlot, std::span(average.buffers).subspan(begin, end - begin),
+  const auto begin_round = [&](const Ring& ring, std::size_t what, std::vector<float>& all, std::size_t begin,
+                               std::size_t end) {
+    rounds.push_back(ring.exact->average(exact_round(occasion, what), std::span(all).subspan(begin, end - begin),
                                          ring.place.share(), {}));
+  };
+  for (const Ring& ring : connections_.rings) {
+    begin_round(ring, kOtherSlot, average.buffers, compute_.buffers_begin_of(ring.layers.begin),
+                compute_.buffers_begin_of(ring.layers.end));
     if (skip_equal && is_synchronous(schedule_.schedule) && method_->keeps_copies_equal(turn_)) continue;
-    const std::size_t from = compute_.begin_of(ring.layers.begin), to = compute_.begin_of(ring.layers.end);
-    rounds.push_back(
-        ring.exact->average(kValuesSlot, std::span(average.values).subspan(from, to - from), ring.place.share(), {}));
+    begin_round(ring, kValuesSlot, average.values, compute_.begin_of(ring.layers.begin),
+                compute_.begin_of(ring.layers.end));
   }
   for (const auto& round : rounds) {
     auto finishing = round->finish();
     co_await std::move(finishing);
   }
   co_return average;
+}
+
+// Up to a factor that is the same for all numbers: over the stages of each cluster, then over clusters, and back.
+Task<> Member::sum_over_all(Occasion occasion, std::span<float> numbers) {
+  const auto sum_over_stages = [this, numbers]() -> Task<> {
+    if (stage_.stages == 1) co_return;
+    const auto summing = connections_.cluster.rounds->average(0, numbers, 1.0f, {});
+    auto summed = summing->finish();
+    co_await std::move(summed);
+  };
+  auto within = sum_over_stages();
+  co_await std::move(within);
+  if (stage_.is_first() && place().weights.size() > 1) {
+    const auto weight = static_cast<float>(place().weights[place().cluster]);
+    for (float& number : numbers) number /= weight;
+    const auto summing = connections_.rings.front().exact->average(exact_round(occasion, kSumsSlot), numbers,
+                                                                   place().share(), {});
+    auto summed = summing->finish();
+    co_await std::move(summed);
+  } else if (!stage_.is_first()) {
+    std::ranges::fill(numbers, 0.0f);
+  }
+  auto back = sum_over_stages();
+  co_await std::move(back);
 }
 
 void Member::swap_in(Average& average) {
@@ -409,7 +475,8 @@ void Member::swap_in(Average& average) {
 
 Task<std::optional<Evaluation>> Member::evaluate(data::Split split, std::uint64_t samples,
                                                  const std::atomic<bool>* stop) {
-  auto averaging = average(false);
+  const Occasion occasion = split == data::Split::kEval ? Occasion::kEvaluation : Occasion::kTest;
+  auto averaging = average(occasion, false);
   Average mean = co_await std::move(averaging);
   const std::span<const float> parameters = copy().parameters;
   double distance = 0;
@@ -431,16 +498,15 @@ Task<std::optional<Evaluation>> Member::evaluate(data::Split split, std::uint64_
   const LossReport report = own.value_or(LossReport{});
   const auto terms = static_cast<double>(report.loss_terms);
   std::vector<float> numbers = {static_cast<float>(report.loss * terms), static_cast<float>(report.accuracy * terms),
-                                static_cast<float>(terms), static_cast<float>(distance), own ? 0.0f : 1.0f};
-  const auto summing = connections_.everybody->average(0, numbers, 1.0f, {});
-  auto summed = summing->finish();
-  co_await std::move(summed);
+                                static_cast<float>(terms), static_cast<float>(distance), own ? 0.0f : 1.0f,
+                                stage_.is_first() ? 1.0f : 0.0f};
+  auto summing = sum_over_all(occasion, numbers);
+  co_await std::move(summing);
   if (numbers[4] > 0) co_return std::nullopt;
-  const double all = std::max(1.0, static_cast<double>(numbers[2]));
+  const double all = std::max(1e-30, static_cast<double>(numbers[2])), copies = static_cast<double>(numbers[5]);
   const LossReport total{.loss = static_cast<double>(numbers[0]) / all,
-                         .accuracy = static_cast<double>(numbers[1]) / all,
-                         .loss_terms = static_cast<std::int64_t>(all)};
-  co_return Evaluation{total, std::sqrt(static_cast<double>(numbers[3]) / static_cast<double>(clusters))};
+                         .accuracy = static_cast<double>(numbers[1]) / all};
+  co_return Evaluation{total, std::sqrt(static_cast<double>(numbers[3]) / copies)};
 }
 
 Task<std::optional<LossReport>> Member::evaluate_own(data::Split split, std::uint64_t samples,
@@ -456,7 +522,7 @@ Task<> Member::settle() {
 }
 
 Task<> Member::agree() {
-  auto averaging = average(true);
+  auto averaging = average(Occasion::kEnd, true);
   Average mean = co_await std::move(averaging);
   swap_in(mean);
   auto spreading = spread(true);
@@ -488,8 +554,8 @@ Task<bool> Member::all_say(bool yes) {
   co_return noes[0] == 0;
 }
 
-Task<> Member::with_average(std::function<void()> use) {
-  auto averaging = average(true);
+Task<> Member::with_average(std::function<void()> use, bool last) {
+  auto averaging = average(last ? Occasion::kLastCheckpoint : Occasion::kCheckpoint, true);
   Average mean = co_await std::move(averaging);
   swap_in(mean);
   std::exception_ptr failure;

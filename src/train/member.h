@@ -33,8 +33,7 @@ struct Ring {
   plan::Layers layers;
   Place place;
   sync::Rounds* rounds = nullptr;  // for the method, with as many slots as it needs
-  sync::Rounds* exact = nullptr;   // for evaluations and checkpoints, uncompressed, with Member::kExactSlots; not where
-                                   // peers come and go
+  sync::Rounds* exact = nullptr;   // for evaluations and checkpoints, uncompressed, with Member::exact_slots()
 };
 
 // How a stage is connected with the others of its cluster.
@@ -47,9 +46,8 @@ struct ClusterConnections {
 
 // How a member is connected with the others. What it names outlives the member.
 struct Connections {
-  std::vector<Ring> rings;            // of its segments, in the order of layers
-  std::size_t segments = 1;           // that the model has in all
-  sync::Rounds* everybody = nullptr;  // of all peers, with one slot; not where peers come and go
+  std::vector<Ring> rings;   // of its segments, in the order of layers
+  std::size_t segments = 1;  // that the model has in all
   ClusterConnections cluster{};
 };
 
@@ -63,7 +61,8 @@ struct Connections {
 // Lives on the compute thread, whose executor is the clock's.
 class Member final : private pipeline::StageWork {
  public:
-  static constexpr std::size_t kExactSlots = 2;
+  // Of rounds that are not part of training. Where peers come and go, each occasion has slots of its own.
+  static std::size_t exact_slots(bool changing);
 
   // Throws InputError if this swarm cannot have the method.
   Member(Clock& clock, Compute& compute, plan::StagePlace stage, plan::ScheduleOptions schedule,
@@ -74,13 +73,18 @@ class Member final : private pipeline::StageWork {
   void resume(std::int64_t steps_done, std::int64_t samples_done);
 
   // Where peers come and go. What whoever holds the same segment in another cluster begins with: the values of one of
-  // the rings, by its place among them.
-  std::vector<std::span<float>> handed_on(std::size_t ring);
+  // the rings, by its place among them. `equal`: copies are, and moments and buffers come along.
+  std::vector<std::span<float>> handed_on(std::size_t ring, bool equal = false);
 
-  // The cluster begins again after so many steps: with what was handed on to all rings of all its stages, and with
-  // other connections among them. What was on its way is forgotten. On all its stages; throws LinkError if one is lost.
-  // Requires: run() is not under way.
-  Task<> begin_again(std::int64_t steps_done, ClusterConnections cluster);
+  // The cluster begins again, with what was handed on to all rings of all its stages, and with other connections among
+  // them. What was on its way is forgotten. On all its stages; throws LinkError if one is lost. Requires: run() is not
+  // under way.
+  struct Start {
+    std::int64_t steps = 0;    // that were done,
+    std::int64_t samples = 0;  // and samples that all clusters together have used, or left out
+    bool equal = false;        // as in handed_on()
+  };
+  Task<> begin_again(Start start, ClusterConnections cluster);
 
   // What it does is watched from now on.
   void watch(BeginSpan actions) { runner_.watch(std::move(actions)); }
@@ -98,6 +102,7 @@ class Member final : private pipeline::StageWork {
 
   std::int64_t steps_done() const { return static_cast<std::int64_t>(turn_ / turns_per_step()); }
   sync::Method& method() { return *method_; }
+  const std::vector<Ring>& rings() const { return connections_.rings; }
   const pipeline::StageRecord& record() const { return runner_.record(); }
   std::size_t most_versions() const { return versions_; }  // of the weights that were in memory, with the current ones
 
@@ -122,10 +127,14 @@ class Member final : private pipeline::StageWork {
   // Whether all stages of this cluster say yes. On all of them.
   Task<bool> all_say(bool yes);
 
-  // Shows the average of all copies, for as long as `use` runs, and leaves the copy as it is. On all peers.
-  Task<> with_average(std::function<void()> use);
+  // Shows the average of all copies, for as long as `use` runs, and leaves the copy as it is. On all peers. `last`: at
+  // the end of the run.
+  Task<> with_average(std::function<void()> use, bool last);
 
  private:
+  // When copies are averaged besides training.
+  enum class Occasion { kEvaluation, kTest, kCheckpoint, kLastCheckpoint, kEnd };
+
   // Values of all rings, and the buffers of all; nothing if they are what they are.
   struct Average {
     std::vector<float> values, buffers;
@@ -150,12 +159,15 @@ class Member final : private pipeline::StageWork {
   sync::Copy copy();
   Around around_update();
   Task<> wait_for(Task<> task);
+  void even_out(const std::vector<float>& terms);
   Task<double> clipped(double scale);
   Task<> pull_until(std::uint64_t turn);
   Task<> spread(bool waits);
   Task<> end_turn();
   void report_step(std::uint64_t turn);
-  Task<Average> average(bool skip_equal);
+  sync::Which exact_round(Occasion occasion, std::size_t what) const;
+  Task<Average> average(Occasion occasion, bool skip_equal);
+  Task<> sum_over_all(Occasion occasion, std::span<float> numbers);
   void swap_in(Average& average);
 
   Clock& clock_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <thread>
 
 #include <ATen/ATen.h>
@@ -17,6 +18,7 @@
 #include "tensor/allocator.h"
 #include "train/checkpoint.h"
 #include "train/learner.h"
+#include "train/make_method.h"
 #include "train/profile.h"
 #include "train/setup.h"
 
@@ -33,6 +35,12 @@ std::vector<FlatState> state_of(sync::Method& method, const Stage& stage) {
     flat.push_back({state.name, stage.first() + state.begin, at::from_blob(state.values.data(), {size})});
   }
   return flat;
+}
+
+constexpr collective::DonationOptions kDonation{.offer = std::chrono::minutes(10)};
+
+net::ChannelId donation_channel(std::uint32_t since, std::size_t segment) {
+  return {.purpose = 0x0501, .generation = since, .index = static_cast<std::uint32_t>(segment)};
 }
 
 LinkError coordinator_lost() { return {net::Failure::kClosed, "coordinator", "was lost"}; }
@@ -141,9 +149,9 @@ Task<wire::Ready> PeerWork::build(config::Settings settings, std::optional<fs::p
 }
 
 // Takes memory for the layers that the plan gives to this peer, and no others.
-void PeerWork::build_stage() {
-  const wire::PlannedPeer& own = part_.plan.peers.at(part_.rank);
-  blueprint_->settings = config::changed(std::move(blueprint_->settings), part_.plan.settings);
+void PeerWork::build_stage(const wire::Plan& plan) {
+  const wire::PlannedPeer& own = plan.peers.at(part_.rank);
+  blueprint_->settings = config::changed(std::move(blueprint_->settings), plan.settings);
   const plan::Versions versions = plan::parse_versions(blueprint_->settings.pipeline.weights);
   trainee_ = std::make_unique<Trainee>(std::move(*blueprint_), plan::Layers{own.begin, own.end}, versions);
   const config::Train& t = trainee_->settings().train;
@@ -165,20 +173,25 @@ void PeerWork::build_stage() {
 Task<wire::Ended> PeerWork::train(Part part, Report report) {
   part_ = std::move(part);
   report_ = std::move(report);
+  is_new_ = !part_.plan.peers[part_.rank].here;
+  giving_ = std::make_unique<TaskGroup>(network_.executor());
   traffic_before_ = traffic();
   std::exception_ptr failure;
   wire::Ended ended;
   try {
     clusters_.emplace(part_.plan, blueprint_->model->size());
-    auto building = compute_->call([this] { build_stage(); });
+    auto building = compute_->call([this, plan = part_.plan] { build_stage(plan); });  // which may change meanwhile
     co_await std::move(building);
     if (options_.show) shown_ = options_.show(trainee_->settings(), position_.step);
     wiring_ = std::make_unique<Wiring>(
         network_, compute_->executor(), part_.plan, *clusters_, part_.rank,
-        [this](std::size_t rank) { return part_.links.at(rank); }, *stage_compute_);
+        [this](std::size_t rank) { return part_.links->at(rank); }, *stage_compute_);
     if (!options_.trace.empty()) {
       trace_ = std::make_unique<observe::Trace>(options_.trace, part_.rank, options_.name);
       wiring_->watch(trace_->rows("send"), trace_->rows("round"));
+    }
+    if (clusters_->ranks.size() > 1 && can_change(trainee_->settings())) {
+      wiring_->let_change([this](std::size_t cluster) { return is_whole(cluster); });
     }
     if (abandoned_) abandon();
     auto working = compute_->run(work(wiring_->connections()));
@@ -190,11 +203,191 @@ Task<wire::Ended> PeerWork::train(Part part, Report report) {
     failure = std::current_exception();
     leave(LinkError(net::Failure::kCancelled, "", error.what()));
   }
-  wiring_.reset();
+  auto made = aside_.call([] {});  // what is to be given
+  co_await std::move(made);
+  auto given = giving_->join();
+  co_await std::move(given);
+  giving_.reset();
+  if (wiring_) wiring_->leave_cluster();  // results of rounds are there for others until the end
   auto waiting = wait_until_kept();
   co_await std::move(waiting);
   if (failure) std::rethrow_exception(failure);
   co_return ended;
+}
+
+bool PeerWork::is_whole(std::size_t cluster) const {
+  return std::ranges::all_of(clusters_->ranks[cluster], [&](std::size_t rank) { return part_.plan.peers[rank].here; });
+}
+
+void PeerWork::changed(const wire::Plan& plan) {
+  std::set<std::size_t> changed;
+  for (std::size_t rank = 0; rank < plan.peers.size(); ++rank) {
+    if (plan.peers[rank].since != part_.plan.peers[rank].since) changed.insert(plan.peers[rank].cluster);
+  }
+  for (std::size_t rank = 0; rank < plan.peers.size(); ++rank) {
+    const wire::PlannedPeer& peer = plan.peers[rank];
+    if (!peer.restores || part_.plan.peers[rank].restores || rank == part_.rank) continue;
+    const Heir heir{.rank = rank, .since = peer.since, .from = peer.from};
+    boost::asio::post(compute_->executor(), [this, heir] {
+      heirs_.push_back(heir);
+      // The others wait for it in the next step already.
+      if (member_ != nullptr && heir.from > 0 && static_cast<std::uint64_t>(position_.step) >= heir.from) hand_on(*member_);
+    });
+  }
+  const bool was_whole = clusters_ && is_whole(plan.peers[part_.rank].cluster);
+  part_.plan = plan;
+  plan_changed_.notify();
+  if (was_whole && !is_whole(plan.peers[part_.rank].cluster)) dissolved_ = true;
+  if (!wiring_) return;
+  for (const std::size_t cluster : changed) wiring_->changed(cluster);
+  if (!dissolved_) return;
+  wiring_->cancel(LinkError(net::Failure::kClosed, "", "another stage of its cluster was lost"));
+}
+
+// Somebody new waits until it may have what others have, fetches it, and begins with it. False if the run ends before.
+Task<bool> PeerWork::enter(Member& member) {
+  auto waiting = ask_network_for(wait_for_place());
+  const std::optional<std::uint64_t> first = co_await std::move(waiting);
+  if (!first) co_return false;
+  const bool equal = *first > 0;
+  std::vector<std::pair<std::size_t, std::size_t>> rings;  // segment, and how many values are handed on
+  for (std::size_t i = 0; i < member.rings().size(); ++i) {
+    std::size_t values = 1;  // steps of the optimizer
+    for (const std::span<float> part : member.handed_on(i, equal)) values += part.size();
+    rings.emplace_back(member.rings()[i].segment, values);
+  }
+  auto inheriting = ask_network_for(inherit(rings));
+  const std::optional<Inheritance> inheritance = co_await std::move(inheriting);
+  if (!inheritance) co_return false;
+  for (std::size_t i = 0; i < rings.size(); ++i) {
+    const std::vector<float>& values = inheritance->rings[i];
+    std::size_t begin = 0;
+    for (const std::span<float> part : member.handed_on(i, equal)) {
+      std::ranges::copy(std::span(values).subspan(begin, part.size()), part.begin());
+      begin += part.size();
+    }
+    if (equal) trainee_->stage().optimizer().set_steps(std::llround(values.back()));
+  }
+  auto placing = ask_network_for(take_place());
+  std::optional<Entry> entry = co_await std::move(placing);
+  if (!entry) co_return false;
+  const auto from = static_cast<std::int64_t>(entry->from);
+  const auto clusters = static_cast<std::int64_t>(wiring_->clusters());
+  const std::int64_t batch = trainee_->settings().train.batch;
+  resumed_ = {.step = entry->first_step, .samples = entry->first_sample};
+  position_.step = from;
+  position_.samples = (from - entry->first_step) * batch;
+  {
+    const std::lock_guard lock(gate_.mutex);
+    gate_.begun = std::max(gate_.begun, entry->from);
+  }
+  const Member::Start start{.steps = from,
+                            .samples = entry->first_sample + (from - entry->first_step) * clusters * batch,
+                            .equal = equal};
+  auto beginning = member.begin_again(start, std::move(entry->connections));
+  co_await std::move(beginning);
+  co_return true;
+}
+
+// Until others are to hand on what belongs to its place; after how many steps, or 0: any time.
+Task<std::optional<std::uint64_t>> PeerWork::wait_for_place() {
+  while (!part_.plan.peers[part_.rank].restores) {
+    if (halted_ || abandoned_) co_return std::nullopt;
+    auto waiting = plan_changed_.wait();
+    co_await std::move(waiting);
+  }
+  co_return part_.plan.peers[part_.rank].from;
+}
+
+// From all who are whole: whoever is faster gives more.
+Task<std::optional<PeerWork::Inheritance>> PeerWork::inherit(std::vector<std::pair<std::size_t, std::size_t>> rings) {
+  const wire::PlannedPeer own = part_.plan.peers[part_.rank];
+  Inheritance inheritance{.from = own.from};
+  inheritance.rings.resize(rings.size());
+  const auto take = [&](std::size_t segment, std::vector<float>& values) -> Task<> {
+    std::vector<net::Link*> donors;
+    for (std::size_t cluster = 0; cluster < clusters_->ranks.size(); ++cluster) {
+      if (cluster == own.cluster || !is_whole(cluster)) continue;
+      net::Link* link = part_.links->at(clusters_->holders(clusters_->segments[segment])[cluster]);
+      if (link != nullptr && !link->has_ended()) donors.push_back(link);
+    }
+    auto collecting = collective::collect(network_, donors, donation_channel(own.since, segment), values, kDonation);
+    const collective::Collected collected = co_await std::move(collecting);
+    spdlog::info("got {} from {} peers", format_bytes(static_cast<Bytes>(values.size() * sizeof(float))),
+                 std::ranges::count_if(collected.by, [](std::size_t chunks) { return chunks > 0; }));
+  };
+  TaskGroup group(network_.executor());
+  for (std::size_t i = 0; i < rings.size(); ++i) {
+    inheritance.rings[i].resize(rings[i].second);
+    group.spawn(take(rings[i].first, inheritance.rings[i]));
+  }
+  auto joined = group.join();
+  co_await std::move(joined);
+  report_(wire::Restored{.generation = own.since});
+  co_return inheritance;
+}
+
+Task<std::optional<PeerWork::Entry>> PeerWork::take_place() {
+  while (!part_.plan.peers[part_.rank].here) {
+    if (halted_ || abandoned_) co_return std::nullopt;
+    auto waiting = plan_changed_.wait();
+    co_await std::move(waiting);
+  }
+  const wire::PlannedPeer& own = part_.plan.peers[part_.rank];
+  co_return Entry{.from = own.from,
+                  .first_step = static_cast<std::int64_t>(part_.plan.first_step),
+                  .first_sample = static_cast<std::int64_t>(part_.plan.first_sample),
+                  .connections = wiring_->cluster_connections(own.since)};
+}
+
+// After a step: those who have come since get what there is to be handed on.
+void PeerWork::hand_on(Member& member) {
+  std::erase_if(heirs_, [&](const Heir& heir) {
+    const auto step = static_cast<std::uint64_t>(position_.step);
+    if (step < heir.from) return false;
+    const bool equal = heir.from > 0;
+    for (std::size_t i = 0; i < member.rings().size(); ++i) {
+      if (equal && step > heir.from) {  // too late
+        boost::asio::post(network_.executor(), [this, heir, segment = member.rings()[i].segment] {
+          disappoint(heir, segment);
+        });
+        continue;
+      }
+      std::vector<float> values;
+      for (const std::span<float> part : member.handed_on(i, equal)) values.insert(values.end(), part.begin(), part.end());
+      values.push_back(static_cast<float>(trainee_->stage().optimizer().steps()));
+      const std::size_t segment = member.rings()[i].segment;
+      boost::asio::post(aside_.executor(), [this, heir, segment, values = std::move(values)]() mutable {
+        const auto donation =
+            std::make_shared<const collective::Donation>(collective::make_donation(std::move(values), kDonation));
+        boost::asio::post(network_.executor(), [this, heir, segment, donation] { give(heir, segment, donation); });
+      });
+    }
+    return true;
+  });
+}
+
+// It learns at once that there is nothing to wait for.
+void PeerWork::disappoint(Heir heir, std::size_t segment) {
+  net::Link* link = giving_ ? part_.links->at(heir.rank) : nullptr;
+  if (link == nullptr) return;
+  link->open(donation_channel(heir.since, segment))
+      ->close(LinkError(net::Failure::kLate, options_.name, "has gone on already; try again"));
+}
+
+void PeerWork::give(Heir heir, std::size_t segment, std::shared_ptr<const collective::Donation> donation) {
+  net::Link* link = giving_ ? part_.links->at(heir.rank) : nullptr;
+  if (link == nullptr || part_.plan.peers[heir.rank].since < heir.since) return;
+  const auto task = [](Clock& clock, net::Link& to, net::ChannelId channel,
+                       std::shared_ptr<const collective::Donation> what) -> Task<> {
+    try {
+      auto donating = collective::donate(clock, to, channel, std::move(what), kDonation);
+      co_await std::move(donating);
+    } catch (const LinkError&) {
+      // It is lost, or has got all from others.
+    }
+  };
+  giving_->spawn(task(network_, *link, donation_channel(heir.since, segment), std::move(donation)));
 }
 
 // Whoever waits for this peer in a round learns why it does not come.
@@ -202,9 +395,16 @@ void PeerWork::leave(const LinkError& reason) {
   if (wiring_) wiring_->cancel(reason);
 }
 
+void PeerWork::over() { wiring_.reset(); }
+
 std::uint64_t PeerWork::halt() {
   halted_ = true;
+  plan_changed_.notify();
   const std::lock_guard lock(gate_.mutex);
+  // Who is new, and here, begins after those steps whatever happens.
+  if (is_new_ && part_.plan.peers[part_.rank].here) {
+    gate_.begun = std::max(gate_.begun, part_.plan.peers[part_.rank].from);
+  }
   gate_.halted = true;
   return gate_.begun;
 }
@@ -245,39 +445,49 @@ Task<wire::Ended> PeerWork::work(Connections connections) {
     PeerWork& work_;
   } known(*this, member);
   if (trace_) member.watch(trace_->row("compute"));
-  if (position_.step > 0) {
+  if (position_.step > 0) {  // of a checkpoint
     member.resume(position_.step, resumed_.samples);
     load_method_state(read_checkpoint_info(*checkpoint_), state_of(member.method(), trainee_->stage()));
     fs::remove_all(options_.scratch);
   }
   std::exception_ptr failure;
   std::string culprit;
+  bool has_entered = !is_new_;
   try {
-    auto stepping = take_steps(member);
-    co_await std::move(stepping);
+    if (is_new_) {
+      auto entering = enter(member);
+      has_entered = co_await std::move(entering);
+    }
+    if (has_entered) {
+      const std::int64_t first = position_.step;
+      auto stepping = take_steps(member);
+      co_await std::move(stepping);
+      if (is_new_ && position_.step == first) has_entered = false;  // the others have ended before it was to take part
+    }
     if (abandoned_) throw LinkError(coordinator_lost());
-    auto finishing = finish(member);
-    co_await std::move(finishing);
-    auto saving = save(member, true);
-    co_await std::move(saving);
-    auto parting = member.all_say(true);  // nobody leaves while a neighbour waits for what it has sent
-    co_await std::move(parting);
+    if (has_entered) {
+      auto ending = end(member);
+      co_await std::move(ending);
+    }
   } catch (const LinkError& error) {
     failure = std::current_exception();
     culprit = error.peer();
   } catch (const c10::Error& error) {  // whose what() has pages
     throw Error("libtorch failed: {}", error.what_without_backtrace());
   }
-  if (failure) {
+  if (failure && !dissolved_) {
     position_.step = member.steps_done();
-    auto saving = save_own_copy(member, culprit);
-    co_await std::move(saving);
+    if (has_entered) {
+      auto saving = save_own_copy(member, culprit);
+      co_await std::move(saving);
+    }
     std::rethrow_exception(failure);
   }
   const double seconds = std::chrono::duration<double>(compute_->clock().now() - start).count();
   wire::Ended ended{.peak_memory = static_cast<std::uint64_t>(observe::peak_memory()),
                     .busy_share = seconds > 0 ? busy_seconds_ / seconds : 0,
-                    .rounds = member.method().rounds()};
+                    .rounds = member.method().rounds(),
+                    .rounds_failed = member.method().rounds_failed()};
   auto counting = ask_network<net::Traffic>([this] { return traffic(); });
   const net::Traffic all = co_await std::move(counting);
   ended.bytes_sent = all.sent;
@@ -292,7 +502,7 @@ Task<wire::Ended> PeerWork::work(Connections connections) {
     ended.staleness[updates] = micro_batches;
   }
   ended.versions = member.most_versions();
-  if (trainee_->settings().sync.method != "none") ended.segments = member.digests();
+  if (trainee_->settings().sync.method != "none" && !dissolved_ && has_entered) ended.segments = member.digests();
   if (trainee_->settings().train.eval_batches > 0) {
     ended.entropy_floor = trainee_->data().entropy_floor(trainee_->evaluated_samples());
   }
@@ -309,7 +519,10 @@ Task<> PeerWork::take_steps(Member& member) {
     const std::int64_t until = std::min({t.steps, evaluation, next_after(position_.step, t.checkpoint_every)});
     auto running = member.run(
         until, [this](std::uint64_t step) { return may_begin(step); },
-        [this](const wire::StepReport& report) { stepped(report); });
+        [&](const wire::StepReport& report) {
+          stepped(report);
+          hand_on(member);
+        });
     co_await std::move(running);
     if (position_.step < until || position_.step == t.steps) co_return;  // the run is to end
     if (t.eval_batches > 0 && due(position_.step, t.eval_every)) {
@@ -340,6 +553,15 @@ pipeline::Admission PeerWork::may_begin(std::uint64_t step) {
     return pipeline::Admission::kNow;
   }
   return gate_.end ? pipeline::Admission::kNever : pipeline::Admission::kLater;
+}
+
+Task<> PeerWork::end(Member& member) {
+  auto finishing = finish(member);
+  co_await std::move(finishing);
+  auto saving = save(member, true);
+  co_await std::move(saving);
+  auto parting = member.all_say(true);  // nobody leaves while a neighbour waits for what it has sent
+  co_await std::move(parting);
 }
 
 // The copies become one, and what it is worth is found out.
@@ -376,13 +598,13 @@ Task<> PeerWork::evaluate(Member& member, data::Split split, std::uint64_t sampl
   evaluated.accuracy = report.accuracy;
   evaluated.consensus_distance = evaluation->consensus_distance;
   evaluated.own = alone;
-  if (alone ? trainee_->stage().is_last() : part_.rank == 0) tell(evaluated);
+  if (alone ? trainee_->stage().is_last() : wiring_->stage().is_first()) tell(evaluated);
 }
 
 // The average of all copies, of which the stages of the first cluster each write their part; without a method that
 // makes them one, the first copy. While the one before is still on its way there is no other, but for the last.
 Task<> PeerWork::save(Member& member, bool last) {
-  auto looking = is_of_first_cluster("", false);
+  auto looking = is_of_first_cluster("", false, position_.step);
   bool writes = co_await std::move(looking);
   if (!last) {
     auto asking = member.all_say(unfetched_ == 0);
@@ -395,7 +617,7 @@ Task<> PeerWork::save(Member& member, bool last) {
     write();
     co_return;
   }
-  auto saving = member.with_average(write);
+  auto saving = member.with_average(write, last);
   co_await std::move(saving);
 }
 
@@ -403,7 +625,7 @@ Task<> PeerWork::save(Member& member, bool last) {
 // pipeline may be in different steps by then, and what they have does not make a whole.
 Task<> PeerWork::save_own_copy(Member& member, std::string culprit) {
   if (abandoned_) co_return;
-  auto asking = is_of_first_cluster(culprit, true);
+  auto asking = is_of_first_cluster(culprit, true, position_.step);
   if (!co_await std::move(asking)) co_return;
   try {
     write_checkpoint(member);
@@ -447,9 +669,14 @@ Task<T> PeerWork::ask_network(std::function<T()> question) {
   co_return co_await std::move(asking);
 }
 
-Task<bool> PeerWork::is_of_first_cluster(std::string culprit, bool whole_copy) {
+template <typename T>
+Task<T> PeerWork::ask_network_for(Task<T> task) {
+  return boost::asio::co_spawn(network_.executor(), std::move(task), boost::asio::use_awaitable);
+}
+
+Task<bool> PeerWork::is_of_first_cluster(std::string culprit, bool whole_copy, std::int64_t step) {
   return ask_network<bool>([=, this] {
-    const auto first = first_cluster(culprit, whole_copy);
+    const auto first = first_cluster(culprit, whole_copy, step);
     return first == part_.plan.peers[part_.rank].cluster;
   });
 }
@@ -460,9 +687,10 @@ void PeerWork::tell(const wire::SwarmMessage& message) {
 
 std::vector<wire::SurveyedLink> PeerWork::links_as_they_are() const {
   std::vector<wire::SurveyedLink> links;
-  for (std::size_t rank = 0; rank < part_.links.size(); ++rank) {
-    if (part_.links[rank] == nullptr) continue;
-    const net::LinkStatistics own = part_.links[rank]->statistics();
+  for (std::size_t rank = 0; rank < part_.links->size(); ++rank) {
+    const net::Link* link = part_.links->at(rank);
+    if (link == nullptr) continue;
+    const net::LinkStatistics own = link->statistics();
     links.push_back({.peer = static_cast<std::uint32_t>(rank),
                      .bandwidth = own.bandwidth,
                      .latency = std::chrono::duration<double>(own.round_trip).count() / 2});
@@ -473,7 +701,7 @@ std::vector<wire::SurveyedLink> PeerWork::links_as_they_are() const {
 // Since it began to train.
 net::Traffic PeerWork::traffic() const {
   net::Traffic all;
-  for (const net::Link* link : part_.links) {
+  for (const net::Link* link : *part_.links) {
     if (link == nullptr) continue;
     const net::Traffic own = training_traffic(*link);
     all.sent += own.sent;
@@ -518,10 +746,15 @@ void PeerWork::offer(Saving saving) {
 }
 
 // Of those of which nobody is gone.
-std::optional<std::uint32_t> PeerWork::first_cluster(const std::string& culprit, bool whole_copy) const {
+std::optional<std::uint32_t> PeerWork::first_cluster(const std::string& culprit, bool whole_copy,
+                                                     std::int64_t step) const {
   const auto lives = [&](std::size_t rank) {
-    const bool is_linked = rank == part_.rank || !part_.links[rank]->has_ended();
-    return is_linked && part_.plan.peers[rank].contact.name != culprit;
+    const wire::PlannedPeer& peer = part_.plan.peers[rank];
+    if (!peer.here || peer.contact.name == culprit || peer.from >= static_cast<std::uint64_t>(std::max<std::int64_t>(1, step))) {
+      return false;
+    }
+    const net::Link* link = part_.links->at(rank);
+    return rank == part_.rank || (link != nullptr && !link->has_ended());
   };
   for (std::size_t c = 0; c < clusters_->ranks.size(); ++c) {
     if (whole_copy && clusters_->ranks[c].size() > 1) continue;

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/loop_thread.h"
 #include "base/signal.h"
+#include "collective/donation.h"
 #include "observe/metrics.h"
 #include "observe/trace.h"
 #include "swarm/peer.h"
@@ -45,10 +46,12 @@ class PeerWork final : public swarm::Work {
 
   Task<wire::Ready> prepare(wire::Assignment assignment, swarm::Files& coordinator) override;
   Task<wire::Ended> train(Part part, Report report) override;
+  void changed(const wire::Plan& plan) override;
   std::uint64_t halt() override;
   void end_at(std::uint64_t step) override;
   void kept(std::uint64_t step) override;
   void abandon() override;
+  void over() override;
 
  private:
   // How far the compute thread may go; both threads look at it.
@@ -57,6 +60,26 @@ class PeerWork final : public swarm::Work {
     std::uint64_t begun = 0;
     bool halted = false;
     std::optional<std::uint64_t> end;
+  };
+
+  // Somebody new who is to get what this peer has.
+  struct Heir {
+    std::size_t rank = 0;
+    std::uint32_t since = 0;  // generation
+    std::uint64_t from = 0;   // after so many steps exactly, if copies are equal; else 0
+  };
+
+  // What was handed on to this peer, ring by ring.
+  struct Inheritance {
+    std::uint64_t from = 0;
+    std::vector<std::vector<float>> rings{};
+  };
+
+  // How it begins then.
+  struct Entry {
+    std::uint64_t from = 0;                         // after so many steps
+    std::int64_t first_step = 0, first_sample = 0;  // of the run
+    ClusterConnections connections{};
   };
 
   // A checkpoint that the coordinator has not fetched yet.
@@ -71,29 +94,40 @@ class PeerWork final : public swarm::Work {
 
   // On the compute thread.
   Task<wire::Ready> build(config::Settings settings, std::optional<std::filesystem::path> checkpoint);
-  void build_stage();
+  void build_stage(const wire::Plan& plan);
   Task<wire::Ended> work(Connections connections);
   Task<> take_steps(Member& member);
+  Task<bool> enter(Member& member);
+  void hand_on(Member& member);
   Task<> save_own_copy(Member& member, std::string culprit);
   pipeline::Admission may_begin(std::uint64_t step);
   void stepped(const wire::StepReport& report);
+  Task<> end(Member& member);
   Task<> finish(Member& member);
   Task<> evaluate(Member& member, data::Split split, std::uint64_t samples);
   Task<> save(Member& member, bool last);
   void write_checkpoint(Member& member);
-  Task<bool> is_of_first_cluster(std::string culprit, bool whole_copy);
+  Task<bool> is_of_first_cluster(std::string culprit, bool whole_copy, std::int64_t step);
   template <typename T>
   Task<T> ask_network(std::function<T()> question);
+  template <typename T>
+  Task<T> ask_network_for(Task<T> task);
   void tell(const wire::SwarmMessage& message);
 
   // On the network thread.
+  Task<std::optional<Inheritance>> inherit(std::vector<std::pair<std::size_t, std::size_t>> rings);
+  Task<std::optional<std::uint64_t>> wait_for_place();
+  Task<std::optional<Entry>> take_place();
+  void give(Heir heir, std::size_t segment, std::shared_ptr<const collective::Donation> donation);
+  void disappoint(Heir heir, std::size_t segment);
   void leave(const net::LinkError& reason);
   net::Traffic traffic() const;
   std::vector<wire::SurveyedLink> links_as_they_are() const;
   void pass_on(wire::SwarmMessage message);
   void show(const wire::StepReport& report);
   void offer(Saving saving);
-  std::optional<std::uint32_t> first_cluster(const std::string& culprit, bool whole_copy) const;
+  bool is_whole(std::size_t cluster) const;
+  std::optional<std::uint32_t> first_cluster(const std::string& culprit, bool whole_copy, std::int64_t step) const;
   Task<> wait_until_kept();
 
   Clock& network_;
@@ -112,8 +146,11 @@ class PeerWork final : public swarm::Work {
   double busy_seconds_ = 0;
   std::int64_t saved_ = 0;                  // checkpoints, or parts of them
   Member* member_ = nullptr;                // while it trains
+  std::vector<Heir> heirs_;                 // who have not got anything yet
   std::atomic<std::size_t> unfetched_ = 0;  // checkpoints; counted by both threads
   std::atomic<bool> halted_ = false, abandoned_ = false;
+  bool is_new_ = false;                  // came when the run had begun
+  std::atomic<bool> dissolved_ = false;  // its cluster has lost somebody, and does not go on
 
   // Of the network thread.
   swarm::Files* coordinator_ = nullptr;
@@ -128,6 +165,9 @@ class PeerWork final : public swarm::Work {
   std::unique_ptr<observe::Trace> trace_;
   std::optional<Clusters> clusters_;  // of the plan
   std::unique_ptr<Wiring> wiring_;    // while it trains
+  Signal plan_changed_;
+  std::unique_ptr<TaskGroup> giving_;
+  LoopThread aside_;  // for what takes long, and is not training
 
   Gate gate_;
 };

@@ -60,14 +60,20 @@ void SwarmRecord::say(const std::string& sentence) const {
 
 void SwarmRecord::joined(const std::string& peer) { note("joined", peer, ""); }
 
+// Others of the same name may have had a place before.
+void SwarmRecord::forget(const std::string& name) {
+  const auto found = peers_.find(name);
+  if (found != peers_.end() && found->second.place.contact.name.empty()) peers_.erase(found);
+}
+
 void SwarmRecord::refused(const std::string& peer, const std::string& why) {
-  peers_.erase(peer);
+  forget(peer);
   note("refused", peer, why);
   say(fmt::format("{} was not admitted: {}", peer, why));
 }
 
 void SwarmRecord::left(const std::string& peer, const std::string& why) {
-  peers_.erase(peer);
+  forget(peer);
   note("left", peer, why);
   say(fmt::format("{} has left: {}", peer, why));
 }
@@ -78,7 +84,18 @@ void SwarmRecord::ready(const std::string& peer, const wire::Ready& ready) {
   say(fmt::format("{} is ready ({} of {})", peer, peers_.size(), settings_.swarm.peers));
 }
 
-void SwarmRecord::lost(const std::string& peer, const std::string& why) { note("lost", peer, why); }
+// The others of its cluster cannot go on, either.
+void SwarmRecord::lost(const std::string& peer, const std::string& why) {
+  note("lost", peer, why);
+  if (options_.changing) return;  // see pauses()
+  say(fmt::format("{} was lost: {}", peer, why));
+  const auto found = peers_.find(peer);
+  if (found == peers_.end() || !found->second.is_active) return;  // it had not begun
+  const std::uint32_t cluster = found->second.place.cluster;
+  for (const auto& [name, other] : peers_) {
+    if (other.place.cluster == cluster) pauses(name);
+  }
+}
 
 void SwarmRecord::planned(const wire::Plan& plan) {
   if (!plan.settings.empty()) {
@@ -90,8 +107,10 @@ void SwarmRecord::planned(const wire::Plan& plan) {
   clusters_ = clusters.ranks.size();
   has_stages_ = clusters.have_stages();
   if (plan.step_seconds > 0) predicted_step_seconds_ = plan.step_seconds;
+  places_ = plan.peers.size();
   for (const wire::PlannedPeer& planned : plan.peers) {
     place(planned);
+    peers_[planned.contact.name].is_active = true;
     progress_.insert(began_at_.step);
   }
   has_plan_ = true;
@@ -110,6 +129,11 @@ void SwarmRecord::place(const wire::PlannedPeer& planned) {
   peer.last.step = static_cast<std::uint64_t>(began_at_.step);
   peer.samples = earlier.samples;
   peer.tokens = earlier.tokens;
+}
+
+void SwarmRecord::entered(const wire::PlannedPeer& planned) {
+  begins(planned, static_cast<std::int64_t>(planned.from));
+  say(fmt::format("{} has come, and trains from step {} on", planned.contact.name, planned.from + 1));
 }
 
 void SwarmRecord::begins(const wire::PlannedPeer& planned, std::int64_t steps_done) {
@@ -165,6 +189,11 @@ void SwarmRecord::introduce(const wire::Plan& plan) {
   }
 }
 
+double SwarmRecord::step_seconds() const {
+  const auto steps = static_cast<double>(position_.step - began_at_.step);
+  return (position_.seconds - began_at_.seconds) / std::max(1.0, steps);
+}
+
 void SwarmRecord::began() {
   start_ = clock_.now();
   note("began", "", "");
@@ -178,6 +207,7 @@ bool SwarmRecord::awaits_evaluation(std::int64_t step) const {
 
 void SwarmRecord::stepped(const std::string& name, const wire::StepReport& report) {
   Peer& peer = peers_.at(name);
+  if (!peer.is_active) return;  // another stage of its cluster was lost, and so is this step
   const auto step_number = static_cast<std::int64_t>(report.step);
   if (report.step != peer.last.step + 1 || step_number > settings_.train.steps) {
     throw wire::WireError("reported step {} after step {}", report.step, peer.last.step);
@@ -249,8 +279,9 @@ bool SwarmRecord::is_complete(std::int64_t number, const Step& step) const {
     return !progress_.empty() &&
            (awaits_evaluation(number) ? *progress_.begin() > number : *progress_.begin() >= number);
   }
+  if (progress_.empty() || *progress_.begin() < number) return false;
   const std::size_t evaluations = settings_.sync.method == "none" ? clusters_ : 1;
-  return step.reports.size() == peers_.size() && (!awaits_evaluation(number) || step.evaluations.size() >= evaluations);
+  return !awaits_evaluation(number) || step.evaluations.size() >= evaluations || *progress_.begin() > number;
 }
 
 void SwarmRecord::write_complete_steps() {
@@ -318,6 +349,7 @@ observe::StepMetrics SwarmRecord::mean_of(const Step& step) const {
 
 std::optional<wire::Evaluated> SwarmRecord::mean_of(const std::map<std::string, wire::Evaluated>& evaluations) {
   if (evaluations.empty()) return std::nullopt;
+  if (!evaluations.begin()->second.own) return evaluations.begin()->second;  // all say the same
   const auto count = static_cast<double>(evaluations.size());
   wire::Evaluated mean;
   for (const auto& [name, evaluation] : evaluations) {
@@ -344,7 +376,7 @@ std::vector<wire::SurveyedLink> SwarmRecord::links_of(const std::string& peer) c
 bool SwarmRecord::keep(std::uint64_t step, const std::filesystem::path& folder) {
   const CheckpointInfo info = read_checkpoint_info(folder);
   const Shard& shard = info.shards.at(0);
-  if (shard.of > peers_.size()) throw InputError("{}: has more shards than there are peers", folder.string());
+  if (shard.of > places_) throw InputError("{}: has more shards than there are peers", folder.string());
   const auto forget = [&](auto saving) {
     for (const auto& [number, path] : saving->second) std::filesystem::remove_all(path);
     return unfinished_.erase(saving);
@@ -390,13 +422,15 @@ std::optional<bool> SwarmRecord::identical_copies() const {
   std::map<std::uint32_t, std::set<std::string>> different;
   std::map<std::uint32_t, std::size_t> copies;
   for (const auto& [name, peer] : peers_) {
+    if (!peer.is_active) continue;
     if (!peer.ended || peer.ended->segments.empty()) return {};
     for (const wire::SegmentDigest& segment : peer.ended->segments) {
       different[segment.segment].insert(segment.digest);
       ++copies[segment.segment];
     }
   }
-  if (clusters_ < 2 || std::ranges::any_of(copies, [&](const auto& entry) { return entry.second != clusters_; })) {
+  const std::size_t clusters = copies.empty() ? 0 : copies.begin()->second;
+  if (clusters < 2 || std::ranges::any_of(copies, [&](const auto& entry) { return entry.second != clusters; })) {
     return {};
   }
   return std::ranges::all_of(different, [](const auto& entry) { return entry.second.size() == 1; });

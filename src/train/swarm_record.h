@@ -46,6 +46,7 @@ class SwarmRecord final : public swarm::Watcher {
   void ready(const std::string& peer, const wire::Ready& ready) override;
   void planned(const wire::Plan& plan) override;
   void began() override;
+  void entered(const wire::PlannedPeer& peer) override;
   void stepped(const std::string& peer, const wire::StepReport& report) override;
   void evaluated(const std::string& peer, const wire::Evaluated& evaluation) override;
   void ended(const std::string& peer, const wire::Ended& summary) override;
@@ -59,6 +60,7 @@ class SwarmRecord final : public swarm::Watcher {
 
   bool has_plan() const { return has_plan_; }
   std::int64_t steps_done() const { return position_.step; }  // by all
+  double step_seconds() const;                                // in the mean so far
 
   // What a peer's links from others turned out to be, by their ranks; empty if it has not ended.
   std::vector<wire::SurveyedLink> links_of(const std::string& peer) const;
@@ -73,8 +75,8 @@ class SwarmRecord final : public swarm::Watcher {
     std::unique_ptr<FileWriter> lines;
     Bytes own_memory = 0;  // before it held any layer
     wire::PlannedPeer place{};
-    bool is_last = true;  // stage of its cluster, which has the loss
-    bool is_active = true;
+    bool is_last = true;     // stage of its cluster, which has the loss
+    bool is_active = false;  // has a place, and trains
     wire::StepReport last{};
     double compute_seconds = 0, wait_seconds = 0;
     std::int64_t samples = 0, tokens = 0;
@@ -94,6 +96,7 @@ class SwarmRecord final : public swarm::Watcher {
   };
 
   void note(const char* event, const std::string& peer, const std::string& text);
+  void forget(const std::string& peer);
   void say(const std::string& sentence) const;
   bool awaits_evaluation(std::int64_t step) const;
   void introduce(const wire::Plan& plan);
@@ -120,7 +123,7 @@ class SwarmRecord final : public swarm::Watcher {
   std::map<std::int64_t, Step> steps_;    // that not everybody has done
   std::multiset<std::int64_t> progress_;  // steps that those have done who are active
   bool has_plan_ = false, has_stages_ = false;
-  std::size_t clusters_ = 0;
+  std::size_t clusters_ = 0, places_ = 0;
   std::optional<double> predicted_step_seconds_;
   std::optional<std::int64_t> saved_step_;
 

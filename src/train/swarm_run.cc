@@ -1,5 +1,8 @@
 #include "train/swarm_run.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "net/tcp/route.h"
@@ -43,6 +46,12 @@ void check(const config::Settings& settings, std::size_t layers, bool local) {
                           .end = static_cast<std::uint32_t>(layers)});
   }
   check_rings(settings, plan, layers);
+}
+
+// How many steps somebody may begin before it hears of a plan.
+std::uint64_t steps_ahead(double step_seconds) {
+  constexpr double kNews = 2;  // seconds that they take
+  return static_cast<std::uint64_t>(std::clamp(std::ceil(kNews / std::max(step_seconds, 1e-3)), 3.0, 1000.0));
 }
 
 std::vector<swarm::OfferedFile> offered(const std::vector<DataFile>& files) {
@@ -131,14 +140,44 @@ RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<vo
     measured_ = swarm_of(means, local_);
     arrange(blueprint_, measured_, plan);
     keep_measured();
-    const config::Settings decided = config::changed(blueprint_.settings, plan.settings);
-    check_rings(decided, plan, blueprint_.model->size());
+    decided_ = config::changed(blueprint_.settings, plan.settings);
+    check_rings(decided_, plan, blueprint_.model->size());
     if (resumed_) {
+      plan.first_step = static_cast<std::uint64_t>(resumed_->position.step);
+      plan.first_sample = static_cast<std::uint64_t>(resumed_->position.samples);
       const Clusters clusters(plan, blueprint_.model->size());
-      const plan::ScheduleOptions schedule = schedule_of(decided, clusters.have_stages(), 0);
-      check_pulls(*resumed_, decided, static_cast<std::int64_t>(clusters.ranks.size()),
+      const plan::ScheduleOptions schedule = schedule_of(decided_, clusters.have_stages(), 0);
+      check_pulls(*resumed_, decided_, static_cast<std::int64_t>(clusters.ranks.size()),
                   static_cast<std::int64_t>(schedule.updates()));
     }
+  };
+  options.goes_on = [this](const wire::Plan& plan) {
+    const Clusters clusters(plan, blueprint_.model->size());
+    const auto is_whole = [&](const std::vector<std::size_t>& ranks) {
+      return std::ranges::all_of(ranks, [&](std::size_t rank) { return plan.peers[rank].here; });
+    };
+    return can_change(config::changed(blueprint_.settings, plan.settings)) &&
+           std::ranges::any_of(clusters.ranks, is_whole);
+  };
+  options.fits = [this](const wire::Plan& plan, std::size_t rank, const swarm::Means& means) {
+    const wire::PlannedPeer& place = plan.peers[rank];
+    const Clusters clusters(plan, blueprint_.model->size());
+    const bool has_memory = !means.memory || place.memory == 0 || *means.memory >= place.memory;
+    return has_memory && clusters.ranks[place.cluster].size() == 1;
+  };
+  options.enter = [this](wire::PlannedPeer& place, std::uint64_t step, bool restored) {
+    // Where copies are equal, all are so after the same step, from which the others wait for the one that is new. Else it
+    // takes its time, and takes part in rounds that nobody can have begun yet.
+    const std::uint64_t soon = step + steps_ahead(record_->step_seconds());
+    const config::Sync& sync = decided_.sync;
+    const bool warms_up = (sync.method == "diloco" || sync.method == "palsgd") &&
+                          soon <= static_cast<std::uint64_t>(sync.warmup_steps);
+    const bool equal = sync.method == "allreduce" || warms_up;
+    if (!restored) place.from = equal ? soon : 0;
+    if (restored && place.from == 0) place.from = soon;
+    if (restored || equal) place.here = true;
+    place.restores = !restored;
+    return std::max(soon, place.from) < static_cast<std::uint64_t>(decided_.train.steps);
   };
   options.aside = [this](std::function<void()> work) { return aside_.call(std::move(work)); };
   swarm::Coordinator coordinator(world_.clock(), *host_, std::move(options), *record_);

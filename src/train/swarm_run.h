@@ -66,6 +66,7 @@ class SwarmRun {
   bool local_;
   std::vector<swarm::OfferedFile> data_files_, checkpoint_;
   std::optional<CheckpointInfo> resumed_;  // what that one says
+  config::Settings decided_;               // with what the plan says
   plan::Swarm measured_;                   // the peers and their links, once there is a plan
 
   LoopThread aside_;  // for long work

@@ -16,6 +16,12 @@ constexpr std::size_t kAhead = 4;                // messages of a tie beyond the
 
 std::size_t group_of(const config::Settings& settings) { return static_cast<std::size_t>(settings.sync.group); }
 
+// Whether a round has to be among all: copies are to be equal after it.
+bool ring_of_all(const config::Settings& settings) {
+  const config::Sync& sync = settings.sync;
+  return sync.method == "allreduce" || ((sync.method == "diloco" || sync.method == "palsgd") && sync.warmup_steps > 0);
+}
+
 }  // namespace
 
 Clusters::Clusters(const wire::Plan& plan, std::size_t layers) {
@@ -136,7 +142,7 @@ std::unique_ptr<sync::LinkRounds> Wiring::rounds(const std::vector<std::size_t>&
 }
 
 // With the holders of a segment in all clusters that are whole.
-sync::Rounds* Wiring::changing_rounds(std::size_t number, std::size_t slots) {
+sync::Rounds* Wiring::changing_rounds(std::size_t number, sync::ChangingRoundsOptions options) {
   const auto holder_of = [this, number](std::size_t cluster) {
     const std::size_t rank = clusters_.ranks[cluster][clusters_.segments[number].stages[cluster]];
     const wire::PlannedPeer& peer = plan_.peers[rank];
@@ -147,16 +153,12 @@ sync::Rounds* Wiring::changing_rounds(std::size_t number, std::size_t slots) {
                         .since = peer.since,
                         .from = peer.from * schedule_.updates()};
   };
-  const config::Settings& settings = compute_.settings();
-  changing_.push_back(std::make_unique<sync::ChangingRounds>(
-      network_, home_, cluster_, clusters_.ranks.size(), holder_of,
-      sync::ChangingRoundsOptions{.generation = 1,
-                                  .segment = static_cast<std::uint32_t>(number),
-                                  .slots = slots,
-                                  .group = group_of(settings),
-                                  .scale = compute_.scale(),
-                                  .codec = collective::parse_codec(settings.sync.codec),
-                                  .watch = watch_rounds_}));
+  options.generation = 1;
+  options.segment = static_cast<std::uint32_t>(number);
+  options.scale = compute_.scale();
+  options.watch = watch_rounds_;
+  changing_.push_back(std::make_unique<sync::ChangingRounds>(network_, home_, cluster_, clusters_.ranks.size(),
+                                                             holder_of, options));
   return changing_.back().get();
 }
 
@@ -193,7 +195,12 @@ Ring Wiring::ring(std::size_t number) {
   ring.place.changing = static_cast<bool>(is_whole_);
   const std::size_t slots = method_slots(settings, ring.place);
   if (ring.place.changing) {
-    ring.rounds = changing_rounds(number, slots);
+    const std::size_t everybody = clusters_.ranks.size();
+    const bool keeps_equal = ring_of_all(settings);
+    ring.rounds = changing_rounds(number, {.slots = slots,
+                                           .group = keeps_equal ? everybody : group_of(settings),
+                                           .codec = collective::parse_codec(settings.sync.codec)});
+    ring.exact = changing_rounds(number, {.apart = true, .slots = Member::exact_slots(true), .group = everybody});
     return ring;
   }
   const auto add = [&](sync::LinkRoundsOptions options) {
@@ -203,7 +210,7 @@ Ring Wiring::ring(std::size_t number) {
     return rounds_.back().get();
   };
   ring.rounds = add({.slots = slots, .codec = collective::parse_codec(settings.sync.codec)});
-  ring.exact = add({.apart = true, .slots = Member::kExactSlots});
+  ring.exact = add({.apart = true, .slots = Member::exact_slots(false)});
   return ring;
 }
 
@@ -213,17 +220,7 @@ Connections Wiring::connections() {
     if (clusters_.segments[s].stages[cluster_] == stage_.stage) connections.rings.push_back(ring(s));
   }
   connections.segments = clusters_.segments.size();
-  if (!is_whole_) {
-    std::vector<std::size_t> everybody(plan_.peers.size());
-    for (std::size_t i = 0; i < everybody.size(); ++i) everybody[i] = i;
-    rounds_.push_back(rounds(everybody, rank_,
-                             {.generation = plan_.generation,
-                              .segment = static_cast<std::uint32_t>(clusters_.segments.size()),
-                              .apart = true,
-                              .slots = 1}));
-    connections.everybody = rounds_.back().get();
-  }
-  connections.cluster = cluster_connections(plan_.generation);
+  connections.cluster = cluster_connections(plan_.peers[rank_].since);  // the same for all of a cluster
   return connections;
 }
 
@@ -284,6 +281,12 @@ void Wiring::cancel(const net::LinkError& reason) {
   for (const auto& rounds : rounds_) rounds->cancel(reason);
   for (const auto& rounds : changing_) rounds->cancel(reason);
   cancel_cluster(reason);
+}
+
+void Wiring::leave_cluster() {
+  rounds_.clear();
+  borders_.clear();
+  cluster_rounds_.reset();
 }
 
 void Wiring::cancel_cluster(const net::LinkError& reason) {

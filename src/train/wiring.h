@@ -67,6 +67,9 @@ class Wiring {
   void cancel(const net::LinkError& reason);
   void cancel_cluster(const net::LinkError& reason);
 
+  // The member has gone. Where peers come and go, others may still ask how rounds have ended.
+  void leave_cluster();
+
  private:
   std::size_t together(const std::vector<std::size_t>& ranks) const;
   std::vector<net::Link*> links_to(const std::vector<std::size_t>& ranks, std::size_t own, std::size_t together,
@@ -76,7 +79,7 @@ class Wiring {
   pipeline::Borders& borders(std::optional<std::size_t> previous, std::optional<std::size_t> next,
                              pipeline::LinkBordersOptions options);
   Ring ring(std::size_t segment);
-  sync::Rounds* changing_rounds(std::size_t segment, std::size_t slots);
+  sync::Rounds* changing_rounds(std::size_t segment, sync::ChangingRoundsOptions options);
   std::vector<Tie> ties();
 
   Clock& network_;

@@ -135,10 +135,14 @@ void write(const Plan& m, proto::SwarmMessage& out) {
     q.set_memory(peer.memory);
     q.set_since(peer.since);
     q.set_from(peer.from);
+    q.set_away(!peer.here);
+    q.set_restores(peer.restores);
   }
   p.set_border_bytes(m.border_bytes);
   for (const std::string& setting : m.settings) p.add_settings(setting);
   p.set_step_seconds(m.step_seconds);
+  p.set_first_step(m.first_step);
+  p.set_first_sample(m.first_sample);
 }
 
 void write(const Linked& m, proto::SwarmMessage& out) { out.mutable_linked()->set_generation(m.generation); }
@@ -212,6 +216,8 @@ void write(const Stop& m, proto::SwarmMessage& out) { out.mutable_stop()->set_re
 void write(const Halted& m, proto::SwarmMessage& out) { out.mutable_halted()->set_step(m.step); }
 
 void write(const EndAt& m, proto::SwarmMessage& out) { out.mutable_end_at()->set_step(m.step); }
+
+void write(const Restored& m, proto::SwarmMessage& out) { out.mutable_restored()->set_generation(m.generation); }
 
 Introduction read(const proto::Introduction& p) {
   return {.contact = contact_of(p.contact()),
@@ -316,7 +322,9 @@ Plan read(const proto::Plan& p) {
                      .in_flight = q.in_flight(),
                      .memory = count(q.memory(), kMaxBytes),
                      .since = q.since(),
-                     .from = count(q.from(), kMaxBytes)};
+                     .from = count(q.from(), kMaxBytes),
+                     .here = !q.away(),
+                     .restores = q.restores()};
     if (peer.since > plan.generation) refuse("a plan with somebody who is still to come");
     if (peer.weight == 0 || peer.cluster >= kMaxPlannedPeers || peer.stage >= kMaxPlannedPeers ||
         peer.begin >= peer.end || peer.end > kMaxLayers || peer.in_flight == 0 || peer.in_flight > kMaxInFlight) {
@@ -329,6 +337,8 @@ Plan read(const proto::Plan& p) {
   if (static_cast<std::size_t>(p.settings_size()) > kMaxPlanSettings) refuse("too many settings");
   for (const std::string& setting : p.settings()) plan.settings.push_back(word(setting, kMaxPlanSettingBytes));
   plan.step_seconds = number(p.step_seconds());
+  plan.first_step = count(p.first_step(), kMaxBytes);
+  plan.first_sample = count(p.first_sample(), kMaxBytes);
   return plan;
 }
 
@@ -404,6 +414,8 @@ Halted read(const proto::Halted& p) { return {.step = p.step()}; }
 
 EndAt read(const proto::EndAt& p) { return {.step = p.step()}; }
 
+Restored read(const proto::Restored& p) { return {.generation = p.generation()}; }
+
 }  // namespace
 
 bool is_file_name(std::string_view name) {
@@ -462,6 +474,8 @@ SwarmMessage decode_swarm_message(std::span<const std::byte> bytes) {
       return read(message.halted());
     case Content::kEndAt:
       return read(message.end_at());
+    case Content::kRestored:
+      return read(message.restored());
     case Content::kSurvey:
       return read(message.survey());
     case Content::kSurveyed:

@@ -104,19 +104,30 @@ struct PlannedPeer {
   std::uint64_t memory = 0;          // bytes that its stage and links are to take; 0: not known
   std::uint32_t since = 0;           // generation in which it came to this place; 0: the first
   std::uint64_t from = 0;            // takes part in rounds after so many steps
+  bool here = true;                  // else nobody does its work at the moment
+  bool restores = false;             // somebody new is there, and gets what others have after `from` steps, or now
 
   bool operator==(const PlannedPeer&) const = default;
 };
 
-// The coordinator: who does what.
+// The coordinator: who does what. Another one follows with the next generation when somebody is lost, or has come.
 struct Plan {
   std::uint32_t generation = 0;
   std::vector<PlannedPeer> peers{};     // in the order of their ranks; no two with one name or key
   std::uint64_t border_bytes = 0;       // that go from stage to stage for a micro-batch, at most
   std::vector<std::string> settings{};  // what the plan decides: "section.key=value"
   double step_seconds = 0;              // that a step is expected to take; 0: not known
+  std::uint64_t first_step = 0;         // how many steps were done before the run, if it was resumed,
+  std::uint64_t first_sample = 0;       // and how many samples were used
 
   bool operator==(const Plan&) const = default;
+};
+
+// A peer that came later has got from others what belongs to its place.
+struct Restored {
+  std::uint32_t generation = 0;
+
+  bool operator==(const Restored&) const = default;
 };
 
 // A peer has its links.
@@ -236,7 +247,7 @@ struct EndAt {
 };
 
 using SwarmMessage = std::variant<Introduction, Assignment, Ready, Plan, Linked, Begin, StepReport, Evaluated, Ended,
-                                  Failed, Stop, Saved, Kept, Halted, EndAt, Survey, Surveyed>;
+                                  Failed, Stop, Saved, Kept, Halted, EndAt, Survey, Surveyed, Restored>;
 
 inline constexpr std::size_t kMaxPlannedPeers = 4096;
 inline constexpr std::uint32_t kMaxLayers = 1 << 16;

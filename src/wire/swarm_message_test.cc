@@ -17,9 +17,18 @@ Contact contact(const std::string& name, int key) {
 Plan plan() {
   return {.generation = 3,
           .peers = {{.contact = contact("attic", 1), .cluster = 0, .weight = 4, .host = "a"},
-                    {.contact = contact("cellar", 2), .cluster = 1, .weight = 8, .host = "b"}},
+                    {.contact = contact("cellar", 2),
+                     .cluster = 1,
+                     .weight = 8,
+                     .host = "b",
+                     .since = 2,
+                     .from = 17,
+                     .here = false,
+                     .restores = true}},
           .settings = {"sync.method=diloco", "sync.interval=64"},
-          .step_seconds = 0.5};
+          .step_seconds = 0.5,
+          .first_step = 8,
+          .first_sample = 640};
 }
 
 Saved saved(const FileFacts& file) { return {.step = 1, .files = {file}}; }
@@ -67,6 +76,7 @@ TEST(SwarmMessageTest, EveryMessageComesBackAsItWas) {
       Kept{.step = 100},
       Halted{.step = 17},
       EndAt{.step = 18},
+      Restored{.generation = 4},
       Ended{.peak_memory = 1 << 30, .busy_share = 0.9, .rounds = 12, .rounds_failed = 3},
       Ended{.entropy_floor = 0.5},
       Ended{.links = {{.peer = 2, .bandwidth = 1e6, .latency = 0.01}}},

@@ -207,7 +207,7 @@ void keys_of(MaybeConst<Simulate> auto& s, auto& v) {
   v.key("heartbeat", s.heartbeat, "how often links say something at least",
         Duration{.least = std::chrono::milliseconds(10)});
   v.key("stay", s.stay, "how long a peer stays on average before it is lost, e.g. \"2h\"; 0s: all stay", Duration{});
-  v.key("absence", s.absence, "after which another one like it comes in its place", Duration{});
+  v.key("absence", s.absence, "after which another one like it comes in its place; 0s: nobody does", Duration{});
 }
 
 void keys_of(MaybeConst<Scenario> auto& s, auto& v) {
