@@ -18,7 +18,7 @@ namespace {
 using net::LinkError;
 
 constexpr std::uint32_t kAsk = 1, kEnough = 2, kWait = 3;  // types of what the taker says
-constexpr std::size_t kDigestBytes = 64;        // in hexadecimal
+constexpr std::size_t kDigestBytes = 64;                   // in hexadecimal
 
 // Values as chunks.
 struct Chunks {

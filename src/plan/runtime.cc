@@ -250,7 +250,8 @@ class Forecast {
         if (own.alone > 0) slowdown_[own.peer] = takes / own.alone;
         // Only the time varies that it waits to be as slow as it is asked to be.
         const Peer& peer = swarm_.peers[own.peer];
-        if (takes > 0 && (peer.step_time || peer.pace < 1)) paces_[own.peer] = {own.asked / takes, own.full * high / takes};
+        if (takes > 0 && (peer.step_time || peer.pace < 1))
+          paces_[own.peer] = {own.asked / takes, own.full * high / takes};
       }
       idle_cores_[processors] = std::max(0.0, cores - demand(high));
     }

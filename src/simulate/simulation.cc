@@ -551,8 +551,10 @@ Task<bool> Simulation::begin_again(Peer& peer) {
       });
       if (!co_await std::move(meeting)) continue;
       const Start start = starts_[cluster];
-      const std::int64_t samples = start.step * static_cast<std::int64_t>(clusters_->ranks.size()) * settings.train.batch;
-      auto beginning = peer.member->begin_again({.steps = start.step, .samples = samples}, peer.wiring->cluster_connections(start.generation));
+      const std::int64_t samples =
+          start.step * static_cast<std::int64_t>(clusters_->ranks.size()) * settings.train.batch;
+      auto beginning = peer.member->begin_again({.steps = start.step, .samples = samples},
+                                                peer.wiring->cluster_connections(start.generation));
       co_await std::move(beginning);
       auto parting = attendance_->meet(cluster, attempt->number, [&] {
         attendance_->make_whole(cluster);

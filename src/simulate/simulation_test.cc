@@ -274,11 +274,12 @@ TEST_F(SimulationTest, ThoseWhoAreLeftGoOn) {
   for (const char* method : {"allreduce", "diloco", "local-sgd", "palsgd"}) {
     for (const char* clusters : {"6", "[1, 2, 3]", "[2, 2, 1, 1]"}) {
       for (const char* schedule : {"1f1b", "async"}) {
-        const Outcome outcome = simulate(
-            kSix, {"simulate.compute=real", "simulate.stay=12s", "simulate.absence=0s", "train.steps=40",
-                   "train.eval_every=20", "train.eval_batches=1", "simulate.step_time=100ms", "sync.interval=5",
-                   "sync.warmup_steps=5", std::string("swarm.clusters=") + clusters, std::string("sync.method=") + method,
-                   std::string("pipeline.schedule=") + schedule, fmt::format("train.seed={}", ++seed)});
+        const Outcome outcome =
+            simulate(kSix, {"simulate.compute=real", "simulate.stay=12s", "simulate.absence=0s", "train.steps=40",
+                            "train.eval_every=20", "train.eval_batches=1", "simulate.step_time=100ms",
+                            "sync.interval=5", "sync.warmup_steps=5", std::string("swarm.clusters=") + clusters,
+                            std::string("sync.method=") + method, std::string("pipeline.schedule=") + schedule,
+                            fmt::format("train.seed={}", ++seed)});
         EXPECT_EQ(outcome.summary.steps, 40) << method << ", " << clusters << ", " << schedule;
         EXPECT_TRUE(outcome.summary.identical_copies.value_or(true)) << method << ", " << clusters << ", " << schedule;
         agreed += outcome.summary.identical_copies.has_value() ? 1 : 0;

@@ -127,8 +127,8 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   void goes_on() {
     if (!begun_ && !stopping_) return;
     const bool is_ending = stopping_ || std::ranges::any_of(seats_, [&](const auto& seat) {
-      return seat->ended && !seat->gone && is_whole(plan_->peers[rank_of(*seat)].cluster);
-    });
+                             return seat->ended && !seat->gone && is_whole(plan_->peers[rank_of(*seat)].cluster);
+                           });
     deadline_ = is_ending ? clock_.now() + std::max(options_.farewell, 4 * longest_step_) : kNever;
   }
 
@@ -138,9 +138,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   }
 
   // Somebody who has come later, and does no work yet.
-  bool is_entering(const Seat& seat) const {
-    return seat.is_late && !seat.gone && !plan_->peers[rank_of(seat)].here;
-  }
+  bool is_entering(const Seat& seat) const { return seat.is_late && !seat.gone && !plan_->peers[rank_of(seat)].here; }
 
   // Takes whoever comes, for as long as the host is open.
   static Task<> admit(std::shared_ptr<Core> self) {
@@ -652,7 +650,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   net::Host& host_;
   CoordinatorOptions options_;
   Watcher& watcher_;
-  net::Relay relay_;                          // for peers that cannot dial each other
+  net::Relay relay_;                               // for peers that cannot dial each other
   std::vector<std::shared_ptr<Seat>> seats_;       // in the order of ranks, once there is a plan
   std::vector<std::shared_ptr<Seat>> latecomers_;  // who have no place yet
   std::optional<wire::Plan> plan_;

@@ -86,8 +86,8 @@ struct CoordinatorOptions {
 
 // Brings a swarm together and sees it through: admits as many peers as are wanted, checks that they have the same model
 // and data, lets them link up and survey their links, makes the plan, lets them begin together, and passes on what they
-// report. Whoever comes later gets the place of one that was lost, if there is one that it can fill: it links up with the
-// others, is handed what belongs to the place, and takes part from some step on.
+// report. Whoever comes later gets the place of one that was lost, if there is one that it can fill: it links up with
+// the others, is handed what belongs to the place, and takes part from some step on.
 //
 // A peer that is lost before there is a plan makes room for another. If one is lost later, the others get another plan,
 // of the next generation, and go on without it. If they cannot, that ends the run: they are told to stop, one of them

@@ -58,8 +58,8 @@ class Links {
     update();
   }
 
-  // To those who are there, by a plan of a run that has begun. Throws LinkError with the name of the peer to which there
-  // is no link.
+  // To those who are there, by a plan of a run that has begun. Throws LinkError with the name of the peer to which
+  // there is no link.
   Task<> connect_late(wire::Plan plan) {
     begin(survey_of(plan));
     TaskGroup group(clock_.executor());

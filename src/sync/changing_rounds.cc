@@ -115,11 +115,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
    public:
     Attempt(Clock& clock, collective::Ring ring, net::ChannelId first, std::size_t steps,
             collective::AllReduceOptions options)
-        : clock_(clock),
-          ring_(ring),
-          options_(options),
-          broadcast_channel_(first),
-          sums_(clock, ring, first, options) {
+        : clock_(clock), ring_(ring), options_(options), broadcast_channel_(first), sums_(clock, ring, first, options) {
       broadcast_channel_.index += static_cast<std::uint32_t>(steps);
     }
 
@@ -185,13 +181,13 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     std::shared_ptr<Attempt> attempt{};  // nothing where this peer is alone
     std::optional<Passed> passed{};
     std::shared_ptr<std::vector<float>> spare{};  // memory that nobody uses, for the next round
-    std::shared_ptr<Attempt> last{};  // in which others learn how this peer has passed a round,
-    std::uint64_t last_number = 0;    // which has this number
-    float weight = 1;                 // of this peer in the mean
+    std::shared_ptr<Attempt> last{};              // in which others learn how this peer has passed a round,
+    std::uint64_t last_number = 0;                // which has this number
+    float weight = 1;                             // of this peer in the mean
     std::uint32_t generation = 0;
     std::vector<std::size_t> places{};  // of its members
-    bool is_agreed = false;           // they know whether some of them are past the round that is under way,
-    bool is_over = false;             // and some are, but without a result
+    bool is_agreed = false;             // they know whether some of them are past the round that is under way,
+    bool is_over = false;               // and some are, but without a result
     std::shared_ptr<const LinkError> failure = std::make_shared<LinkError>(net::Failure::kClosed, "", "was not made");
     bool is_given_up = false;
     std::uint64_t changes = 0, changes_before = 0;  // of places: so far, and when it was made

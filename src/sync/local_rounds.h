@@ -36,9 +36,9 @@ struct LocalOptions {
 // difference to the copy s that the round began with: x ← x + (a − s), so what was learnt meanwhile is kept; x ← a
 // exactly if there was no step in between. There is one round of a fragment at a time: the next one waits for it.
 //
-// Where peers come and go, a round that fails is left out: what it would have brought comes with the next one. With many
-// clusters each round is among some of them, so that what was agreed is not quite the same everywhere; what travels are
-// values then, and not differences to it, which brings everybody together again.
+// Where peers come and go, a round that fails is left out: what it would have brought comes with the next one. With
+// many clusters each round is among some of them, so that what was agreed is not quite the same everywhere; what
+// travels are values then, and not differences to it, which brings everybody together again.
 //
 // Where the copy has moments, their averages come along; not with a lossy codec, which is for differences.
 //

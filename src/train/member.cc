@@ -105,7 +105,8 @@ std::vector<std::span<float>> Member::handed_on(std::size_t ring, bool equal) {
   for (const std::span<float> moment : compute_.moments()) {
     own.push_back(part(moment, compute_.begin_of(layers.begin), compute_.begin_of(layers.end)));
   }
-  own.push_back(part(compute_.buffers(), compute_.buffers_begin_of(layers.begin), compute_.buffers_begin_of(layers.end)));
+  own.push_back(
+      part(compute_.buffers(), compute_.buffers_begin_of(layers.begin), compute_.buffers_begin_of(layers.end)));
   return own;
 }
 
@@ -457,8 +458,8 @@ Task<> Member::sum_over_all(Occasion occasion, std::span<float> numbers) {
   if (stage_.is_first() && place().weights.size() > 1) {
     const auto weight = static_cast<float>(place().weights[place().cluster]);
     for (float& number : numbers) number /= weight;
-    const auto summing = connections_.rings.front().exact->average(exact_round(occasion, kSumsSlot), numbers,
-                                                                   place().share(), {});
+    const auto summing =
+        connections_.rings.front().exact->average(exact_round(occasion, kSumsSlot), numbers, place().share(), {});
     auto summed = summing->finish();
     co_await std::move(summed);
   } else if (!stage_.is_first()) {
@@ -497,8 +498,11 @@ Task<std::optional<Evaluation>> Member::evaluate(data::Split split, std::uint64_
 
   const LossReport report = own.value_or(LossReport{});
   const auto terms = static_cast<double>(report.loss_terms);
-  std::vector<float> numbers = {static_cast<float>(report.loss * terms), static_cast<float>(report.accuracy * terms),
-                                static_cast<float>(terms), static_cast<float>(distance), own ? 0.0f : 1.0f,
+  std::vector<float> numbers = {static_cast<float>(report.loss * terms),
+                                static_cast<float>(report.accuracy * terms),
+                                static_cast<float>(terms),
+                                static_cast<float>(distance),
+                                own ? 0.0f : 1.0f,
                                 stage_.is_first() ? 1.0f : 0.0f};
   auto summing = sum_over_all(occasion, numbers);
   co_await std::move(summing);

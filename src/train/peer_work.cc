@@ -231,7 +231,8 @@ void PeerWork::changed(const wire::Plan& plan) {
     boost::asio::post(compute_->executor(), [this, heir] {
       heirs_.push_back(heir);
       // The others wait for it in the next step already.
-      if (member_ != nullptr && heir.from > 0 && static_cast<std::uint64_t>(position_.step) >= heir.from) hand_on(*member_);
+      if (member_ != nullptr && heir.from > 0 && static_cast<std::uint64_t>(position_.step) >= heir.from)
+        hand_on(*member_);
     });
   }
   const bool was_whole = clusters_ && is_whole(plan.peers[part_.rank].cluster);
@@ -281,9 +282,8 @@ Task<bool> PeerWork::enter(Member& member) {
     const std::lock_guard lock(gate_.mutex);
     gate_.begun = std::max(gate_.begun, entry->from);
   }
-  const Member::Start start{.steps = from,
-                            .samples = entry->first_sample + (from - entry->first_step) * clusters * batch,
-                            .equal = equal};
+  const Member::Start start{
+      .steps = from, .samples = entry->first_sample + (from - entry->first_step) * clusters * batch, .equal = equal};
   auto beginning = member.begin_again(start, std::move(entry->connections));
   co_await std::move(beginning);
   co_return true;
@@ -348,13 +348,13 @@ void PeerWork::hand_on(Member& member) {
     const bool equal = heir.from > 0;
     for (std::size_t i = 0; i < member.rings().size(); ++i) {
       if (equal && step > heir.from) {  // too late
-        boost::asio::post(network_.executor(), [this, heir, segment = member.rings()[i].segment] {
-          disappoint(heir, segment);
-        });
+        boost::asio::post(network_.executor(),
+                          [this, heir, segment = member.rings()[i].segment] { disappoint(heir, segment); });
         continue;
       }
       std::vector<float> values;
-      for (const std::span<float> part : member.handed_on(i, equal)) values.insert(values.end(), part.begin(), part.end());
+      for (const std::span<float> part : member.handed_on(i, equal))
+        values.insert(values.end(), part.begin(), part.end());
       values.push_back(static_cast<float>(trainee_->stage().optimizer().steps()));
       const std::size_t segment = member.rings()[i].segment;
       boost::asio::post(aside_.executor(), [this, heir, segment, values = std::move(values)]() mutable {
@@ -750,7 +750,8 @@ std::optional<std::uint32_t> PeerWork::first_cluster(const std::string& culprit,
                                                      std::int64_t step) const {
   const auto lives = [&](std::size_t rank) {
     const wire::PlannedPeer& peer = part_.plan.peers[rank];
-    if (!peer.here || peer.contact.name == culprit || peer.from >= static_cast<std::uint64_t>(std::max<std::int64_t>(1, step))) {
+    if (!peer.here || peer.contact.name == culprit ||
+        peer.from >= static_cast<std::uint64_t>(std::max<std::int64_t>(1, step))) {
       return false;
     }
     const net::Link* link = part_.links->at(rank);

@@ -166,12 +166,12 @@ RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<vo
     return has_memory && clusters.ranks[place.cluster].size() == 1;
   };
   options.enter = [this](wire::PlannedPeer& place, std::uint64_t step, bool restored) {
-    // Where copies are equal, all are so after the same step, from which the others wait for the one that is new. Else it
-    // takes its time, and takes part in rounds that nobody can have begun yet.
+    // Where copies are equal, all are so after the same step, from which the others wait for the one that is new. Else
+    // it takes its time, and takes part in rounds that nobody can have begun yet.
     const std::uint64_t soon = step + steps_ahead(record_->step_seconds());
     const config::Sync& sync = decided_.sync;
-    const bool warms_up = (sync.method == "diloco" || sync.method == "palsgd") &&
-                          soon <= static_cast<std::uint64_t>(sync.warmup_steps);
+    const bool warms_up =
+        (sync.method == "diloco" || sync.method == "palsgd") && soon <= static_cast<std::uint64_t>(sync.warmup_steps);
     const bool equal = sync.method == "allreduce" || warms_up;
     if (!restored) place.from = equal ? soon : 0;
     if (restored && place.from == 0) place.from = soon;

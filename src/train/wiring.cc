@@ -157,8 +157,8 @@ sync::Rounds* Wiring::changing_rounds(std::size_t number, sync::ChangingRoundsOp
   options.segment = static_cast<std::uint32_t>(number);
   options.scale = compute_.scale();
   options.watch = watch_rounds_;
-  changing_.push_back(std::make_unique<sync::ChangingRounds>(network_, home_, cluster_, clusters_.ranks.size(),
-                                                             holder_of, options));
+  changing_.push_back(
+      std::make_unique<sync::ChangingRounds>(network_, home_, cluster_, clusters_.ranks.size(), holder_of, options));
   return changing_.back().get();
 }
 
