@@ -29,6 +29,26 @@ struct DonationTest : ::testing::Test {
     co_await std::move(giving);
   }
 
+  // It is lost before it has given all.
+  Task<> give_until_lost(VirtualMesh& mesh, std::size_t rank, Duration after) {
+    const auto die = [&]() -> Task<> {
+      auto living = stay(mesh, after);
+      co_await std::move(living);
+      mesh.kill(rank);
+    };
+    TaskGroup group(mesh.world().executor());
+    group.spawn(die());
+    try {
+      auto giving = give(mesh, rank, values_);
+      co_await std::move(giving);
+      ADD_FAILURE();
+    } catch (const net::LinkError&) {
+      // As it should be.
+    }
+    auto joined = group.join();
+    co_await std::move(joined);
+  }
+
   Task<Collected> take(VirtualMesh& mesh, std::vector<std::size_t> donors, std::span<float> values) {
     std::vector<net::Link*> links;
     for (const std::size_t donor : donors) links.push_back(mesh.links(0)[donor]);
@@ -80,23 +100,8 @@ TEST_F(DonationTest, WhatADonorThatIsLostHasNotGivenComesFromTheOthers) {
       co_return co_await std::move(staying);
     }
     if (rank == 2) {
-      const auto die = [&]() -> Task<> {
-        auto living = stay(mesh, 50ms + kOptions.stall);
-        co_await std::move(living);
-        mesh.kill(2);
-      };
-      TaskGroup group(mesh.world().executor());
-      group.spawn(die());
-      try {
-        auto giving = give(mesh, rank, values_);
-        co_await std::move(giving);
-        ADD_FAILURE();
-      } catch (const net::LinkError&) {
-        // It was lost.
-      }
-      auto joined = group.join();
-      co_await std::move(joined);
-      co_return;
+      auto giving = give_until_lost(mesh, rank, 50ms + kOptions.stall);
+      co_return co_await std::move(giving);
     }
     if (rank == 1) {
       auto giving = give(mesh, rank, values_);
@@ -155,23 +160,8 @@ TEST_F(DonationTest, WhatHasComeNeedNotComeAgain) {
   Collected collected;
   const auto task = [&](std::size_t rank) -> Task<> {
     if (rank == 1) {
-      const auto die = [&]() -> Task<> {
-        auto living = stay(mesh, 250ms);
-        co_await std::move(living);
-        mesh.kill(1);
-      };
-      TaskGroup group(mesh.world().executor());
-      group.spawn(die());
-      try {
-        auto giving = give(mesh, rank, values_);
-        co_await std::move(giving);
-        ADD_FAILURE();
-      } catch (const net::LinkError&) {
-        // It was lost.
-      }
-      auto joined = group.join();
-      co_await std::move(joined);
-      co_return;
+      auto giving = give_until_lost(mesh, rank, 250ms);
+      co_return co_await std::move(giving);
     }
     if (rank == 2) {
       auto staying = stay(mesh, 1s);
