@@ -258,10 +258,9 @@ Task<bool> PeerWork::enter(Member& member) {
     rings.emplace_back(member.rings()[i].segment, values);
   }
   auto inheriting = ask_network_for(inherit(rings));
-  const std::optional<Inheritance> inheritance = co_await std::move(inheriting);
-  if (!inheritance) co_return false;
+  const std::vector<std::vector<float>> inheritance = co_await std::move(inheriting);
   for (std::size_t i = 0; i < rings.size(); ++i) {
-    const std::vector<float>& values = inheritance->rings[i];
+    const std::vector<float>& values = inheritance[i];
     std::size_t begin = 0;
     for (const std::span<float> part : member.handed_on(i, equal)) {
       std::ranges::copy(std::span(values).subspan(begin, part.size()), part.begin());
@@ -299,11 +298,10 @@ Task<std::optional<std::uint64_t>> PeerWork::wait_for_place() {
   co_return part_.plan.peers[part_.rank].from;
 }
 
-// From all who are whole: whoever is faster gives more.
-Task<std::optional<PeerWork::Inheritance>> PeerWork::inherit(std::vector<std::pair<std::size_t, std::size_t>> rings) {
+// Ring by ring, from all who are whole: whoever is faster gives more.
+Task<std::vector<std::vector<float>>> PeerWork::inherit(std::vector<std::pair<std::size_t, std::size_t>> rings) {
   const wire::PlannedPeer own = part_.plan.peers[part_.rank];
-  Inheritance inheritance{.from = own.from};
-  inheritance.rings.resize(rings.size());
+  std::vector<std::vector<float>> inheritance(rings.size());
   const auto take = [&](std::size_t segment, std::vector<float>& values) -> Task<> {
     std::vector<net::Link*> donors;
     for (std::size_t cluster = 0; cluster < clusters_->ranks.size(); ++cluster) {
@@ -318,8 +316,8 @@ Task<std::optional<PeerWork::Inheritance>> PeerWork::inherit(std::vector<std::pa
   };
   TaskGroup group(network_.executor());
   for (std::size_t i = 0; i < rings.size(); ++i) {
-    inheritance.rings[i].resize(rings[i].second);
-    group.spawn(take(rings[i].first, inheritance.rings[i]));
+    inheritance[i].resize(rings[i].second);
+    group.spawn(take(rings[i].first, inheritance[i]));
   }
   auto joined = group.join();
   co_await std::move(joined);

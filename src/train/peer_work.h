@@ -69,13 +69,7 @@ class PeerWork final : public swarm::Work {
     std::uint64_t from = 0;   // after so many steps exactly, if copies are equal; else 0
   };
 
-  // What was handed on to this peer, ring by ring.
-  struct Inheritance {
-    std::uint64_t from = 0;
-    std::vector<std::vector<float>> rings{};
-  };
-
-  // How it begins then.
+  // How somebody new begins.
   struct Entry {
     std::uint64_t from = 0;                         // after so many steps
     std::int64_t first_step = 0, first_sample = 0;  // of the run
@@ -115,7 +109,7 @@ class PeerWork final : public swarm::Work {
   void tell(const wire::SwarmMessage& message);
 
   // On the network thread.
-  Task<std::optional<Inheritance>> inherit(std::vector<std::pair<std::size_t, std::size_t>> rings);
+  Task<std::vector<std::vector<float>>> inherit(std::vector<std::pair<std::size_t, std::size_t>> rings);
   Task<std::optional<std::uint64_t>> wait_for_place();
   Task<std::optional<Entry>> take_place();
   void give(Heir heir, std::size_t segment, std::shared_ptr<const collective::Donation> donation);
