@@ -85,6 +85,7 @@ struct Clusters {
 struct Swarm {
   std::int64_t peers = 1;
   std::optional<Clusters> clusters;  // none: "auto"
+  std::string goal = "loss";
 
   bool operator==(const Swarm&) const = default;
 };

@@ -79,7 +79,7 @@ std::chrono::nanoseconds computing_time() {
 }
 
 Others::Others(Bytes bytes) {
-  constexpr Bytes kMost = 4 << 20;  // several times a core's own cache
+  constexpr Bytes kMost = 48 << 20;  // more than all caches of most computers
   memory_.resize(static_cast<std::size_t>(std::clamp<Bytes>(bytes, 0, kMost)) / sizeof(std::uint64_t));
 }
 

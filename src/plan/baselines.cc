@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "plan/planner.h"
 
 namespace rookery::plan {
 namespace {
@@ -80,7 +81,7 @@ Candidate best_of(const Forming& forming, const std::function<std::optional<Cand
   for (std::size_t clusters = forming.swarm.peers.size(); clusters > 0; --clusters) {
     std::optional<Candidate> own = make(clusters);
     if (!own) continue;
-    const double rate = predict(job, forming.swarm, *own).samples_per_second;
+    const double rate = predict(job, forming.swarm, *own).samples_per_second * worth(*own, job.goal);
     if (rate > most) most = rate, best = std::move(own);
   }
   if (!best) throw InputError("the model does not fit");

@@ -18,7 +18,7 @@ Formation even_formation(std::size_t peers, std::size_t clusters);
 Cut proportional_cut(std::size_t layers, std::span<const double> shares);
 
 // Ravnest: its clusters, and layers in proportion to memory. Equal shares: even clusters, and as many layers for
-// everybody. Both with the number of clusters that is predicted to be best for them; throw InputError if none fits.
+// everybody. Both with the number of clusters that is predicted to be best for the job's goal; throw InputError if none fits.
 Candidate ravnest(const Forming& forming, const MethodOptions& method, std::uint64_t seed);
 Candidate equal_shares(const Forming& forming, const MethodOptions& method);
 

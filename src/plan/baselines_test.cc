@@ -59,8 +59,8 @@ TEST(BaselinesTest, TheGeneticAlgorithmFindsClustersThatHoldTheModel) {
 
 // By the runtime model. What simulation says is in the benchmarks.
 TEST(BaselinesTest, ThePlannerIsNeverWorse) {
-  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
-    const Job job{.model = layers(), .samples = 8};
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    const Job job{.model = layers(), .samples = 8, .goal = seed % 2 == 0 ? Goal::kLoss : Goal::kSamples};
     const Swarm swarm = mixed_swarm(seed, 8);
     const ScheduleOptions schedule{.schedule = Schedule::kAsync, .micro_batches = 4};
     const Forming forming{.job = job, .swarm = swarm, .schedule = schedule};
@@ -70,7 +70,7 @@ TEST(BaselinesTest, ThePlannerIsNeverWorse) {
     const auto rate_of = [&](const auto& make) {  // 0 if it finds nothing that fits
       try {
         const Candidate candidate = make();
-        return predict(job, swarm, candidate).samples_per_second * worth(candidate);
+        return predict(job, swarm, candidate).samples_per_second * worth(candidate, job.goal);
       } catch (const InputError&) {
         return 0.0;
       }

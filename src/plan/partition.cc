@@ -11,11 +11,11 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 double bytes_forward(const ModelProfile& model, Layers layers) {
-  return layers.end < model.size() ? static_cast<double>(model[layers.end - 1].border) : 0;
+  return layers.end < model.size() ? model[layers.end - 1].sent_forward() : 0;
 }
 
 double bytes_backward(const ModelProfile& model, Layers layers) {
-  return layers.begin > 0 ? static_cast<double>(model[layers.begin - 1].gradients) : 0;
+  return layers.begin > 0 ? model[layers.begin - 1].sent_backward() : 0;
 }
 
 // Everything that decides what a stage costs.

@@ -2,18 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
 
 #include "base/error.h"
+#include "base/random.h"
 
 namespace rookery::plan {
 namespace {
 
 // How much better than plain all-reduce something else has to be to be chosen.
 constexpr double kClearly = 1.05;
+
+constexpr std::size_t kSmallSwarm = 64;  // peers, of whom the order can be thought about
+constexpr std::uint64_t kSeed = 0x6f726465;
 
 // Numbers of clusters that are worth a try: all for a small swarm, else those with so many peers each.
 std::vector<std::size_t> cluster_counts(std::size_t peers, std::size_t layers) {
@@ -41,13 +46,42 @@ class Planner {
       }
     }
     if (options_.empty()) refuse();
-    std::ranges::stable_sort(options_, std::greater<>(),
-                             [](const Option& option) { return option.value() * bonus(option); });
+    sort_options();
     keep_best_of_each();
+    if (!wishes_.sizes && swarm_.peers.size() <= kSmallSwarm) refine();
     return std::move(options_);
   }
 
  private:
+  void sort_options() {
+    std::ranges::stable_sort(options_, std::greater<>(),
+                             [](const Option& option) { return option.value() * bonus(option); });
+  }
+
+  // The best few, with stages in other orders: two peers of a cluster change places for as long as a rehearsal says
+  // that it helps.
+  void refine() {
+    constexpr std::size_t kBest = 2, kTries = 60;
+    Random random({kSeed});
+    for (std::size_t i = 0; i < std::min(kBest, options_.size()); ++i) {
+      for (std::size_t tries = 0; tries < kTries; ++tries) {
+        const Candidate& best = options_[i].candidate;
+        Formation other = best.clusters;
+        auto& cluster = other[random.below(other.size())];
+        const std::size_t one = random.below(cluster.size()), two = random.below(cluster.size());
+        if (one == two) continue;
+        std::swap(cluster[one], cluster[two]);
+        try {
+          Option option = option_of(other, best.schedule, best.method);
+          if (option.value() > options_[i].value()) options_[i] = std::move(option);
+        } catch (const InputError&) {
+          // Does not fit.
+        }
+      }
+    }
+    sort_options();
+  }
+
   static double bonus(const Option& option) {
     const bool plain =
         option.candidate.method.method == Method::kAllReduce && is_synchronous(option.candidate.schedule.schedule);
@@ -98,15 +132,44 @@ class Planner {
         kept = own.method_values;
       }
       if (formation->empty()) continue;
-      try {
-        add(*formation, schedule, method);
-      } catch (const InputError&) {
-        // Does not fit after all.
+      for (const Formation& ordered : orders_of(*formation)) {
+        try {
+          add(ordered, schedule, method);
+        } catch (const InputError&) {
+          // Does not fit after all.
+        }
       }
     }
   }
 
+  // What a rehearsal says of a pipeline depends on who comes first, in more ways than its slowest stage. So a small
+  // swarm tries some orders: as they were formed, as they are named, and those with most memory first, who can have
+  // most on its way.
+  std::vector<Formation> orders_of(const Formation& formation) const {
+    std::vector<Formation> orders = {formation};
+    if (swarm_.peers.size() > kSmallSwarm || formation.size() == swarm_.peers.size()) return orders;
+    Formation by_name = formation, by_memory;
+    for (auto& cluster : by_name) std::ranges::sort(cluster);
+    by_memory = by_name;
+    for (auto& cluster : by_memory) {
+      std::ranges::stable_sort(cluster, std::greater<>(), [&](std::size_t peer) { return memory_of(peer); });
+    }
+    for (Formation* other : {&by_name, &by_memory}) {
+      if (std::ranges::find(orders, *other) == orders.end()) orders.push_back(std::move(*other));
+    }
+    return orders;
+  }
+
+  Bytes memory_of(std::size_t peer) const {
+    return swarm_.peers[peer].memory.value_or(std::numeric_limits<Bytes>::max());
+  }
+
   void add(const Formation& formation, const ScheduleOptions& schedule, const MethodOptions& method) {
+    options_.push_back(option_of(formation, schedule, method));
+  }
+
+  // Throws InputError if the model does not fit.
+  Option option_of(const Formation& formation, const ScheduleOptions& schedule, const MethodOptions& method) {
     Candidate candidate{.schedule = schedule, .method = method};
     const Keeping own = keeping(method, formation.size(), schedule.schedule);
     const std::vector<Partition>& partitions = partitions_of(formation, schedule, own);
@@ -120,8 +183,8 @@ class Planner {
     job.keeping = own;
     Option option{.candidate = std::move(candidate), .prediction = {}};
     option.prediction = predict(job, swarm_, option.candidate);
-    option.worth = plan::worth(option.candidate);
-    options_.push_back(std::move(option));
+    option.worth = plan::worth(option.candidate, job_.goal);
+    return option;
   }
 
   // The same for all methods that keep as much.
@@ -168,10 +231,7 @@ class Planner {
   [[noreturn]] void refuse() const {
     std::vector<std::size_t> all(swarm_.peers.size());
     std::iota(all.begin(), all.end(), std::size_t{0});
-    const auto memory = [&](std::size_t peer) {
-      return swarm_.peers[peer].memory.value_or(std::numeric_limits<Bytes>::max());
-    };
-    std::ranges::stable_sort(all, std::greater<>(), memory);
+    std::ranges::stable_sort(all, std::greater<>(), [&](std::size_t peer) { return memory_of(peer); });
     all.resize(std::min(all.size(), job_.model.size()));
     const ScheduleOptions& schedule = wishes_.schedules.front();
     partition(job_.model, workers_of(swarm_, all, schedule.micro_batches), schedule,
@@ -193,7 +253,8 @@ class Planner {
 
 }  // namespace
 
-double worth(const Candidate& candidate) {
+double worth(const Candidate& candidate, Goal goal) {
+  if (goal == Goal::kSamples) return 1;
   constexpr double kCritical = 1.4;  // batches
   constexpr double kMix = 0.16, kInterval = 0.05, kOuter = 0.005, kStale = 0.4, kTooStale = 1.3;
   const auto clusters = static_cast<double>(candidate.clusters.size());

@@ -30,9 +30,9 @@ struct Option {
 };
 
 // What a sample is worth with a schedule and a method, by what large batches, staleness and long intervals cost; 1 in
-// one cluster with a synchronous schedule.
+// one cluster with a synchronous schedule, and everywhere if samples are the goal.
 // docs/runtime-model.md says where the figures come from.
-double worth(const Candidate& candidate);
+double worth(const Candidate& candidate, Goal goal);
 
 // Every schedule and method with the best clusters for it, the best of them first. A method that talks less, or a stale
 // gradient, has to be better by more than what predictions are wrong by.

@@ -28,6 +28,11 @@ struct LayerProfile {
   Bytes activations = 0;  // what backward needs of forward
   Bytes border = 0;       // what crosses a cut after this layer
   Bytes gradients = 0;    // what comes back
+  double encoded = 1;     // the share of their floats that a codec leaves on the way
+
+  // On the way. What comes back is as many floats as went there; the rest of the border is whole numbers.
+  double sent_forward() const { return static_cast<double>(border - gradients) + sent_backward(); }
+  double sent_backward() const { return encoded * static_cast<double>(gradients); }
 };
 
 using ModelProfile = std::vector<LayerProfile>;

@@ -107,6 +107,7 @@ struct Rhythm {
   std::vector<double> last_begin;  // of each stage: when the last backward of a step begins, after the step did
   std::vector<double> last_end;
   std::vector<double> busy;  // of each stage in a step
+  double fill = 0;  // of an asynchronous pipeline: what its first steps take longer than the others
   double longest_update = 0;
 };
 
@@ -136,24 +137,28 @@ class Forecast {
     Prediction prediction;
     const std::uint64_t steps = std::max<std::uint64_t>(1, job_.steps);
     const std::uint64_t rehearsed = rehearsal_length(steps);
-    now_.assign(clusters_, 0.0);
+    now_.clear();
+    for (const Rhythm& rhythm : rhythms_) now_.push_back(rhythm.fill);
     exchanged_.assign(clusters_, 0.0);
     const std::uint64_t from = rehearsed / 2;
-    double middle = 0, rounds = 0;
+    double middle = 0, middle_of_last = 0, rounds = 0;
     std::vector<double> mixed;
     for (std::uint64_t step = 0; step < rehearsed; ++step) {
-      if (step == from) middle = mean_now(), rounds = rounds_, mixed = mixed_bytes_;
+      if (step == from) middle = mean_now(), middle_of_last = last_now(), rounds = rounds_, mixed = mixed_bytes_;
       take(step);
     }
-    settle();
     // What is left goes on as the second half did.
     const double more = static_cast<double>(steps - rehearsed) / static_cast<double>(rehearsed - from);
     const auto all = [&](double half, double now) { return (now + more * (now - half)) / static_cast<double>(steps); };
     prediction.step_seconds = all(middle, mean_now());
+    const double of_slowest = all(middle_of_last, last_now());
     rounds_ = all(rounds, rounds_);
     for (std::size_t i = 0; i < mixed.size(); ++i) mixed_bytes_[i] = all(mixed[i], mixed_bytes_[i]);
     count_bytes(prediction);
-    prediction.step_seconds += network_work(prediction);
+    const double network = network_work(prediction);
+    prediction.step_seconds += network;
+    // Those who are ahead of the others in the end have not done more than they.
+    prediction.samples_per_second = static_cast<double>(clusters_) * job_.samples / (of_slowest + network);
     describe(prediction);
     return prediction;
   }
@@ -287,9 +292,13 @@ class Forecast {
     return parameters;
   }
 
+  // With versions that are stashed the parameters are copied before.
   double update_of(std::size_t c, std::size_t stage) const {
     const std::size_t peer = candidate_.clusters[c][stage];
-    return swarm_.peers[peer].update * parameters_of(c, stage) * slowdown_[peer];
+    const bool copies = !synchronous_ && job_.keeping.versions == Versions::kStash &&
+                        stage + 1 < candidate_.clusters[c].size();
+    const double passes = copies ? 1 + kPassShare : 1;
+    return swarm_.peers[peer].update * parameters_of(c, stage) * slowdown_[peer] * passes;
   }
 
   std::vector<ActionTimes> actions_of(std::size_t c) const {
@@ -304,25 +313,38 @@ class Forecast {
       own.backward *= slowdown;
       own.update = synchronous_ ? 0 : update_of(c, s);
     }
-    if (!synchronous_) add_ties(c, times);
     return times;
   }
 
-  // In an asynchronous pipeline what is tied goes to and fro with every update, beside the borders.
-  void add_ties(std::size_t c, std::vector<ActionTimes>& times) const {
+  // In an asynchronous pipeline what is tied goes to and fro with every update. Where it shares a link, or a card, with
+  // borders, they take turns, so that a border waits for as much as it is itself. Returns what the busiest link takes
+  // for a micro-batch: gradients all have to go, but of values only the newest do.
+  double add_ties(std::size_t c, std::vector<ActionTimes>& times) const {
     const auto& peers = candidate_.clusters[c];
-    const auto group = static_cast<double>(candidate_.schedule.group());
+    double busiest = 0;
+    const auto add = [&](std::size_t from, std::size_t to, double bytes, double& border) {
+      const Link link = swarm_.link(peers[from], peers[to]);
+      const std::size_t next = to > from ? from + 1 : from - 1;
+      const double uplink = swarm_.peers[peers[from]].uplink;
+      const bool shares = next == to || uplink < link.bandwidth + swarm_.link(peers[from], peers[next]).bandwidth;
+      const double tied = bytes / std::min(uplink, link.bandwidth);
+      if (to == 0) busiest = std::max(busiest, tied + (shares ? border : 0));
+      if (shares) border += std::min(border, tied);
+    };
     for (std::size_t s = 1; s < peers.size(); ++s) {
-      const double bytes = tied_bytes(c, s) / group;
-      times[0].send_forward += bytes / swarm_.link(peers[0], peers[s]).bandwidth;
-      times[s].send_backward += bytes / swarm_.link(peers[s], peers[0]).bandwidth;
+      const double bytes = tied_bytes(c, s) / static_cast<double>(candidate_.schedule.group());
+      if (bytes == 0) continue;
+      add(0, s, bytes, times[0].send_forward);
+      add(s, 0, bytes, times[s].send_backward);
     }
+    return busiest;
   }
 
   Rhythm rhythm_of(std::size_t c) {
     const Partition& partition = candidate_.partitions[c];
     const std::size_t stages = partition.cut.size();
-    const std::vector<ActionTimes> times = actions_of(c);
+    std::vector<ActionTimes> times = actions_of(c);
+    const double busiest_link = synchronous_ ? 0 : add_ties(c, times);
     const std::uint64_t micro_batches = candidate_.schedule.micro_batches;
     Rhythm rhythm{.last_begin = std::vector<double>(stages), .last_end = std::vector<double>(stages), .busy = {}};
     std::vector<ScheduleOptions> options(stages, candidate_.schedule);
@@ -347,6 +369,8 @@ class Forecast {
     for (const std::size_t peer : candidate_.clusters[c]) overhead = std::max(overhead, swarm_.peers[peer].overhead);
     const std::uint64_t half = steps / 2;
     rhythm.step = synchronous_ ? ends[0] : (ends[steps - 1] - ends[half - 1]) / static_cast<double>(steps - half);
+    rhythm.step = std::max(rhythm.step, busiest_link * static_cast<double>(micro_batches));
+    if (!synchronous_) rhythm.fill = std::max(0.0, ends[steps - 1] - static_cast<double>(steps) * rhythm.step);
     rhythm.step += overhead;
     return rhythm;
   }
@@ -381,8 +405,8 @@ class Forecast {
   void count_borders(std::size_t c, std::size_t stage) {
     const Layers layers = candidate_.partitions[c].cut[stage];
     double bytes = 0;
-    if (layers.end < job_.model.size()) bytes += static_cast<double>(job_.model[layers.end - 1].border);
-    if (layers.begin > 0) bytes += static_cast<double>(job_.model[layers.begin - 1].gradients);
+    if (layers.end < job_.model.size()) bytes += job_.model[layers.end - 1].sent_forward();
+    if (layers.begin > 0) bytes += job_.model[layers.begin - 1].sent_backward();
     border_bytes_[candidate_.clusters[c][stage]] += bytes * static_cast<double>(candidate_.schedule.micro_batches);
     const double tied = tied_bytes(c, stage) * static_cast<double>(candidate_.schedule.updates());
     border_bytes_[candidate_.clusters[c][stage]] += tied;
@@ -427,6 +451,8 @@ class Forecast {
   }
 
   double mean_now() const { return std::accumulate(now_.begin(), now_.end(), 0.0) / static_cast<double>(clusters_); }
+
+  double last_now() const { return *std::ranges::max_element(now_); }
 
   // Of the slowest stage of a cluster in a step: they wait for each other.
   double factor(std::size_t c, std::uint64_t step) const {
@@ -620,10 +646,6 @@ class Forecast {
     begun_[fragment] = 0;
   }
 
-  void settle() {
-    for (std::uint64_t f = 0; f < begun_.size(); ++f) wait_for(f);
-  }
-
   // Of a step.
   void count_bytes(Prediction& prediction) const {
     prediction.bytes_sent = border_bytes_;
@@ -636,7 +658,6 @@ class Forecast {
   }
 
   void describe(Prediction& prediction) const {
-    prediction.samples_per_second = static_cast<double>(clusters_) * job_.samples / prediction.step_seconds;
     double pulled = 0;  // share of steps
     if (method_.method == Method::kPalsgd && clusters_ > 1) {
       const double warmup = std::min(1.0, static_cast<double>(method_.warmup) / static_cast<double>(job_.steps));

@@ -48,6 +48,9 @@ std::string topology_for(const std::string& name, std::size_t clusters);
 // their way while backward goes on.
 std::size_t bucket_of(std::size_t values);
 
+// What a plan is to be good at: the time to a loss, for which a sample counts as much as it teaches, or samples as such.
+enum class Goal { kLoss, kSamples };
+
 // What is trained.
 struct Job {
   ModelProfile model{};
@@ -56,6 +59,7 @@ struct Job {
   std::uint64_t steps = 300;
   bool clips = true;  // gradients, by the norm of the whole model
   std::uint64_t seed = 1;
+  Goal goal = Goal::kLoss;
 };
 
 // Who would do what.

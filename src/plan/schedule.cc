@@ -70,8 +70,10 @@ std::optional<Action> Agenda::next(std::uint64_t forwards, std::uint64_t backwar
   const bool has_forward = may_forward() && forwards > forwards_;
   const bool has_backward = backwards_ < forwards_ && backwards > backwards_;
   if (options_.schedule == Schedule::kAsync) {
-    if (has_backward) return Action::kBackward;
-    return has_forward ? std::optional(Action::kForward) : std::nullopt;
+    // In turn where both are possible: whoever goes through all backwards first, and then through all forwards, leaves
+    // the stages on either side without work in the meantime.
+    if (has_forward && (was_backward_ || !has_backward)) return Action::kForward;
+    return has_backward ? std::optional(Action::kBackward) : std::nullopt;
   }
   // The order is fixed: forwards up to the limit (of the step, in gpipe), then a backward for each that is on its way.
   if (may_forward()) return has_forward ? std::optional(Action::kForward) : std::nullopt;
@@ -82,9 +84,11 @@ void Agenda::done(Action action) {
   switch (action) {
     case Action::kForward:
       ++forwards_;
+      was_backward_ = false;
       return;
     case Action::kBackward:
       ++backwards_;
+      was_backward_ = true;
       return;
     case Action::kUpdate:
       ++updates_;

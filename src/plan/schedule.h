@@ -83,6 +83,7 @@ class Agenda {
   ScheduleOptions options_;
   std::size_t limit_;
   std::uint64_t forwards_ = 0, backwards_ = 0, updates_ = 0;
+  bool was_backward_ = false;  // what it did last
 };
 
 // One action of a stage, as it would go.

@@ -95,6 +95,29 @@ TEST(Schedule, AsyncHasNoBubbleOnceItIsFull) {
   }
 }
 
+// Two slow stages between two fast ones, over links that take a while, with as many on their way as a round trip takes:
+// if each stage went through all backwards that wait before any forward, they would starve each other in turn.
+TEST(Schedule, AsyncDoesNotComeInWaves) {
+  constexpr std::size_t kStages = 4;
+  constexpr std::uint64_t kSteps = 60, kMicroBatches = 4;
+  const std::vector<std::size_t> limits = {7, 6, 5, 1};
+  std::vector<ScheduleOptions> options;
+  for (const std::size_t limit : limits) {
+    options.push_back({.schedule = Schedule::kAsync, .micro_batches = kMicroBatches, .in_flight = limit});
+  }
+  for (const double latency : {0.2, 0.35, 0.5}) {
+    std::vector<ActionTimes> times(kStages);
+    for (std::size_t i = 0; i < kStages; ++i) {
+      const double share = i == 1 || i == 2 ? 1 : 0.5;
+      times[i] = {.forward = 0.35 * share, .backward = 0.65 * share, .send_forward = 0.08, .send_backward = 0.08};
+      times[i].latency_forward = times[i].latency_backward = latency;
+    }
+    const auto actions = timeline(options, times, kSteps);
+    const double end = std::ranges::max(actions, {}, &PlannedAction::end).end;
+    EXPECT_LT(end, 1.1 * (kSteps * kMicroBatches)) << "latency " << latency;
+  }
+}
+
 // Whatever the times: every micro-batch goes forward once and back once in order, everything is updated, nobody keeps
 // more than its limit, and no gradient is older than its bound.
 TEST(Schedule, KeepsItsBoundsWhateverActionsTake) {

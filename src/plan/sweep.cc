@@ -68,7 +68,7 @@ Option with_method(const Job& job, const Swarm& swarm, Candidate candidate, cons
   candidate.method = method;
   Option option{.candidate = std::move(candidate), .prediction = {}};
   option.prediction = predict(job, swarm, option.candidate);
-  option.worth = worth(option.candidate);
+  option.worth = worth(option.candidate, job.goal);
   return option;
 }
 

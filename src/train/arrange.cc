@@ -71,14 +71,19 @@ std::optional<std::vector<std::size_t>> cluster_sizes(const config::Settings& se
   return std::vector<std::size_t>(peers / stages, stages);
 }
 
-plan::MethodOptions method_of(const config::Settings& settings) {
+// On its way, where there are many.
+double bytes_of_a_value(const std::string& codec) {
   constexpr std::size_t kMany = 1 << 20;
+  return static_cast<double>(collective::encoded_bytes(collective::parse_codec(codec), kMany)) /
+         static_cast<double>(kMany);
+}
+
+plan::MethodOptions method_of(const config::Settings& settings) {
   const config::Sync& sync = settings.sync;
-  const collective::Codec codec = collective::parse_codec(sync.codec);
   const auto steps = [](std::int64_t count) { return static_cast<std::uint64_t>(count); };
   plan::MethodOptions method{
       .method = plan::parse_method(sync.method == "auto" ? "allreduce" : sync.method),
-      .value_bytes = static_cast<double>(collective::encoded_bytes(codec, kMany)) / static_cast<double>(kMany),
+      .value_bytes = bytes_of_a_value(sync.codec),
       .interval = steps(sync.interval),
       .delay = steps(sync.delay),
       .fragments = steps(sync.fragments),
@@ -336,12 +341,14 @@ config::DescribedSwarm description_of(const plan::Swarm& swarm) {
 
 plan::Job job_of(const Blueprint& blueprint, plan::ModelProfile layers) {
   const config::Settings& settings = blueprint.settings;
+  for (plan::LayerProfile& layer : layers) layer.encoded = bytes_of_a_value(settings.pipeline.codec) / sizeof(float);
   return {.model = std::move(layers),
           .keeping = keeping_of(settings, 1, plan::Schedule::k1f1b),
           .samples = static_cast<double>(settings.train.batch),
           .steps = static_cast<std::uint64_t>(settings.train.steps),
           .clips = settings.train.clip > 0,
-          .seed = static_cast<std::uint64_t>(settings.train.seed)};
+          .seed = static_cast<std::uint64_t>(settings.train.seed),
+          .goal = settings.swarm.goal == "samples" ? plan::Goal::kSamples : plan::Goal::kLoss};
 }
 
 void check_arrangement(const config::Settings& settings, std::size_t layers) {

@@ -85,6 +85,7 @@ void keys_of(MaybeConst<Swarm> auto& s, auto& v) {
   v.key("clusters", s.clusters,
         "copies of the model, whose peers share it as a pipeline; or the number of peers in each, e.g. [2, 5]",
         Or<ClusterSizes>{"auto"});
+  v.key("goal", s.goal, "what plans are made for: the time to a loss, or samples a second", Choice{{"loss", "samples"}});
 }
 
 inline const Choice& codecs() {

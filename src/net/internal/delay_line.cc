@@ -58,7 +58,8 @@ std::size_t DelayLine::write(std::span<const ConstBytes> parts) {
   for (ConstBytes part : parts) {
     const bool is_control = part.size() <= Line::kControlBytes;
     while (!part.empty() && written < space) {
-      const std::size_t n = std::min({part.size(), space - written, line_->piece()});
+      std::size_t n = std::min({part.size(), space - written, line_->piece()});
+      if (part.size() - n <= Line::kControlBytes) n = part.size();  // a rest would pass for a header
       const auto [departure, arrival] = line_->send(clock_.now(), n, is_control);
       // Nobody can do anything with a header before what follows it.
       if (is_control || !after_header) pieces_.emplace_back();
