@@ -231,6 +231,13 @@ class SwarmProcessTest(ProcessTest):
         metrics = self.folder / lines
         self.wait_until(lambda: metrics.exists() and len(metrics.read_text().splitlines()) >= step, f"step {step}")
 
+    def wait_for_event(self, kind, peer, times=1):
+        def has_come():
+            text = (self.folder / "run" / "events.jsonl").read_text()
+            events = [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+            return sum(event["event"] == kind and event.get("peer") == peer for event in events) >= times
+        self.wait_until(has_come, f"{peer}: {kind}")
+
     def assert_nothing_is_left(self, pids, killed=()):
         """Processes have ended, and removed what they had written; the next one does it for those that were killed."""
         def gone(pid):
@@ -424,13 +431,6 @@ class SwarmTest(SwarmProcessTest):
                 if trains:  # all three do their part in the end
                     samples = [line["samples"] for line in self.metrics()]
                     self.assertEqual(samples[-1] - samples[-2], samples[0])
-
-    def wait_for_event(self, kind, peer):
-        def has_come():
-            text = (self.folder / "run" / "events.jsonl").read_text()
-            events = [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
-            return any(event["event"] == kind and event.get("peer") == peer for event in events)
-        self.wait_until(has_come, f"{peer}: {kind}")
 
     def name_of(self, pid):
         """Which peer a process is: the one whose log it writes."""
@@ -658,6 +658,53 @@ class PipelineTest(SwarmProcessTest):
             # The last checkpoint is whole.
             self.assertIn(result.returncode, (0, 2), result.stderr)
             shutil.rmtree(self.folder / "run")
+
+    def test_somebody_new_takes_the_place_of_a_stage(self):
+        cases = (("allreduce", "1f1b", signal.SIGKILL), ("diloco", "async", signal.SIGKILL),
+                 ("palsgd", "1f1b", signal.SIGSTOP))
+        for method, schedule, signal_number in cases:
+            with self.subTest(method=method, schedule=schedule):
+                shutil.rmtree(self.folder / "run", ignore_errors=True)
+                coordinator, ticket = self.coordinate(
+                    "swarm.peers=4", "swarm.clusters=2", "train.steps=100000", f"sync.method={method}",
+                    f"pipeline.schedule={schedule}", "sync.interval=4", "sync.warmup_steps=4", "train.eval_every=0",
+                    "train.checkpoint_every=0")
+                peers = {name: self.join(ticket, name, "--speed", "0.3")
+                         for name in ("attic", "barn", "cellar", "den")}
+                self.wait_for_step(5)
+                peers["barn"].send_signal(signal_number)
+                self.wait_for_event("lost", "barn")
+                before = len(self.metrics())
+                self.wait_for_step(before + 5)  # the other cluster goes on
+                new = self.join(ticket, "eaves", "--speed", "0.3")
+                for name in ("attic", "eaves"):
+                    self.wait_for_event("began", name)
+                    self.wait_for_step(5 if name == "eaves" else before, f"run/peers/{name}.jsonl")
+                coordinator.send_signal(signal.SIGINT)
+                code, _, err = self.finish(coordinator)
+                self.assertEqual(code, 130, err)
+                peers.pop("barn").kill()
+                for process in (*peers.values(), new):
+                    code, _, err = self.finish(process)
+                    self.assertEqual(code, 0, err)
+                lines = self.metrics()
+                self.assertEqual([line["step"] for line in lines], list(range(1, len(lines) + 1)))
+                samples = [line["samples"] for line in lines]
+                if method != "palsgd":  # both clusters do their part in the end
+                    self.assertEqual(samples[-1] - samples[-2], samples[0])
+                self.assertEqual(self.checkpoints(), [f"step-{len(lines)}"])
+
+    def test_a_stage_that_waits_in_vain_ends_with_the_others(self):
+        swarm = self.start_swarm("swarm.peers=4", "swarm.clusters=2", "train.steps=150", "sync.method=allreduce",
+                                 "peer.0.step_time=20ms", "train.checkpoint_every=0")
+        self.wait_for_step(7)
+        pids = self.children(swarm.pid)
+        os.kill(pids[1], signal.SIGKILL)
+        code, _, err = self.finish(swarm)
+        self.assertEqual(code, 0, err)
+        self.assertEqual(len(self.metrics()), 150)
+        self.assertTrue(any(event["event"] == "lost" for event in self.events()))
+        self.assert_nothing_is_left(pids, killed=pids[1:2])
 
     def test_a_model_that_fits_on_no_peer_trains(self):
         """No peer may have more than 35% of what one process needs beside the program itself. The kernel sees to it."""

@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/run_output.h"
+#include "train/chaos.h"
 #include "train/learner.h"
 #include "train/local_peers.h"
 #include "train/run.h"
@@ -14,7 +15,8 @@ constexpr std::chrono::seconds kFarewell(10);  // for peers to end when the run 
 
 struct TrainOptions {
   SettingsOptions settings;
-  std::string out;
+  std::string out, chaos;
+  std::uint64_t chaos_seed = 1;
   bool resume = false, trace = false;
   bool json = false;
 };
@@ -43,7 +45,10 @@ int train_alone(const TrainOptions& options, const config::Settings& settings, c
 
 int train_together(const TrainOptions& options, const config::Settings& settings,
                    const train::RunDirectory& directory) {
-  train::LocalPeers peers(static_cast<std::size_t>(settings.swarm.peers));  // while there is one thread
+  std::optional<train::ChaosOptions> plague;
+  if (!options.chaos.empty()) plague = train::parse_chaos(options.chaos);
+  train::LocalPeers peers(static_cast<std::size_t>(settings.swarm.peers),
+                          plague.has_value());  // while there is one thread
   train::SwarmRun run(settings, directory, options.resume, {.local = true});
   const std::atomic<bool>& stop = stop_on_interrupt();
   log_to(directory.log());
@@ -52,7 +57,13 @@ int train_together(const TrainOptions& options, const config::Settings& settings
   run.tell_plan_to([](const std::string& sentence) { fmt::print(stderr, "{}\n", sentence); });
   say_what_starts(shown);
   peers.join(run.ticket(), run.blueprint().settings, directory, options.trace);
-  const train::RunOutcome outcome = run.train(stop, [&] { peers.check(); });
+  std::optional<train::Chaos> chaos;
+  if (plague) chaos.emplace(*plague, options.chaos_seed, peers);
+  const train::RunOutcome outcome = run.train(
+      stop, [&] { peers.check(); },
+      [&](double seconds) {
+        if (chaos) chaos->look(seconds);
+      });
   peers.wait(kFarewell);
   if (options.trace) peers.join_traces(directory);
   return say_how_it_ended(shown, outcome, options.json);
@@ -62,6 +73,7 @@ int train(TrainOptions options) {
   const config::Settings settings = load_settings(options);
   const train::RunDirectory directory(options.out);
   if (options.resume && !directory.holds_run()) throw InputError("{}: there is no run to resume", options.out);
+  if (settings.swarm.peers == 1 && !options.chaos.empty()) throw InputError("--chaos is for a swarm: set swarm.peers");
   return settings.swarm.peers == 1 ? train_alone(options, settings, directory)
                                    : train_together(options, settings, directory);
 }
@@ -76,6 +88,11 @@ void add_train(CLI::App& app, const Choose& choose) {
   command->add_flag("--resume", options->resume, "continue from the newest checkpoint");
   command->add_flag("--trace", options->trace,
                     "write trace.json: what each peer did and when, for chrome://tracing or ui.perfetto.dev");
+  command
+      ->add_option("--chaos", options->chaos,
+                   "what happens to local peers, e.g. \"kill 0.02/s, freeze 0.01/s, rejoin 10s, thaw 20s\"")
+      ->type_name("SPEC");
+  command->add_option("--chaos-seed", options->chaos_seed, "that decides when, and to whom")->type_name("N");
   command->add_flag("--json", options->json, "print the summary as JSON");
   command->callback([options, choose] { choose([options] { return train(*options); }); });
 }

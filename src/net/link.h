@@ -67,10 +67,10 @@ class Link {
 };
 
 struct LinkOptions {
-  std::string peer{};                                // the other end's name, for messages
-  Duration heartbeat = std::chrono::seconds(1);      // how often to speak at least
-  Duration silence = std::chrono::seconds(10);       // how long not to hear anything before giving up
-  Duration linger = std::chrono::milliseconds(500);  // how long close() may take to say goodbye
+  std::string peer{};                                   // the other end's name, for messages
+  Duration heartbeat = std::chrono::milliseconds(500);  // how often to speak at least
+  Duration silence = std::chrono::seconds(10);          // how long not to hear anything before giving up, at first
+  Duration linger = std::chrono::milliseconds(500);     // how long close() may take to say goodbye
 };
 
 // A link over pipes that are connected to the same peer, in the same order at both ends. Requires: at least one pipe.

@@ -399,8 +399,8 @@ TEST_P(LinkContractTest, ClosingTheLinkTellsTheOtherEndWhyAfterWhatWasSent) {
 }
 
 TEST_P(LinkContractTest, LinksOfThoseWhoHaveNothingToSayStayAlive) {
-  connect({.heartbeat = 10ms, .silence = 100ms});
-  const auto wait = [&]() -> Task<> { co_await world_->clock().sleep_for(400ms); };
+  connect({.heartbeat = 20ms, .silence = 400ms});
+  const auto wait = [&]() -> Task<> { co_await world_->clock().sleep_for(1s); };
   run_all(wait());
   EXPECT_FALSE(alice_->has_ended());
   EXPECT_FALSE(bob_->has_ended());

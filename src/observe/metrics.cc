@@ -89,6 +89,13 @@ Json to_json(const Summary& summary) {
   if (summary.identical_copies) object["identical_copies"] = *summary.identical_copies;
   add_if(object, "predicted_step_seconds", summary.predicted_step_seconds);
   add_if(object, "measured_step_seconds", summary.measured_step_seconds);
+  if (summary.samples_left_out) object["samples_left_out"] = *summary.samples_left_out;
+  if (!summary.left_out.empty()) {
+    Json& all = object["left_out"] = Json::array();
+    for (const LeftOut& own : summary.left_out) {
+      all.push_back({{"cluster", own.cluster}, {"first_step", own.first_step}, {"last_step", own.last_step}});
+    }
+  }
   return object;
 }
 

@@ -60,6 +60,14 @@ struct PeerSummary {
   std::optional<Stage> stage{};
 };
 
+// Steps that a cluster did not do, because it had lost a peer: its part of their samples was not used.
+struct LeftOut {
+  std::int64_t cluster = 0;
+  std::int64_t first_step = 0, last_step = 0;
+
+  bool operator==(const LeftOut&) const = default;
+};
+
 // How a run ended: summary.json.
 struct Summary {
   double final_loss = 0;
@@ -86,6 +94,8 @@ struct Summary {
   std::optional<bool> identical_copies{};          // after that, to the last bit
   std::optional<double> predicted_step_seconds{};  // before the first step
   std::optional<double> measured_step_seconds{};
+  std::optional<std::int64_t> samples_left_out{};  // in these steps; not said where pulls take the place of steps
+  std::vector<LeftOut> left_out{};
 };
 
 // One member per field, under the field's name, in the order above. Optional fields without a value are left out;

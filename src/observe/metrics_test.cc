@@ -81,6 +81,8 @@ TEST(Summary, OfASwarmSaysWhatItCostToBeTogether) {
   summary.exposed_communication_share = 0.25;
   summary.rounds = 3;
   summary.measured_step_seconds = 0.125;
+  summary.samples_left_out = 24;
+  summary.left_out = {{.cluster = 1, .first_step = 4, .last_step = 6}};
   const auto object = to_json(summary);
   EXPECT_EQ(object["peers"][0]["eval_loss"], 2.5);
   EXPECT_EQ(object["peers"][0]["bytes_sent"], 70);
@@ -90,6 +92,8 @@ TEST(Summary, OfASwarmSaysWhatItCostToBeTogether) {
   EXPECT_EQ(object["exposed_communication_share"], 0.25);
   EXPECT_EQ(object["rounds"], 3);
   EXPECT_EQ(object["measured_step_seconds"], 0.125);
+  EXPECT_EQ(object["samples_left_out"], 24);
+  EXPECT_EQ(object["left_out"].dump(), R"([{"cluster":1,"first_step":4,"last_step":6}])");
 }
 
 TEST(Sinks, PassEverythingOnInOrder) {

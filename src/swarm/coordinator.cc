@@ -18,12 +18,14 @@ namespace rookery::swarm {
 namespace {
 
 constexpr std::size_t kMaxStrangers = 64;
+constexpr std::size_t kMostSpares = 64;            // who wait for a place
 constexpr std::size_t kMaxUnfetched = 4;           // checkpoints
 constexpr std::uint64_t kBytesPerParameter = 128;  // of a checkpoint, at most, and
 constexpr std::uint64_t kBytesBeside = 64 << 20;   // for what is not parameters
 constexpr std::uint32_t kMostSurveys = 3;          // that fail
 constexpr Duration kUntilNextSurvey = std::chrono::seconds(2);
-constexpr double kLongestStep = 3600;  // in seconds; whoever says more is not believed
+constexpr double kLongestStep = 3600;                      // in seconds; whoever says more is not believed
+constexpr Duration kDismissal = std::chrono::seconds(10);  // for those who wait to end, when all others have
 
 using net::Failure;
 using net::LinkError;
@@ -56,7 +58,9 @@ struct Seat {
   std::optional<std::uint64_t> halted{};     // the last step that it has begun, when it was told to stop
   std::deque<wire::Saved> unfetched{};
   bool linked = false, ended = false, gone = false, refused = false;
-  bool is_late = false;  // came when the run had begun
+  bool is_late = false;        // came when the run had begun, and has not taken part yet
+  bool paused = false;         // somebody of its cluster was lost, and it has stopped
+  std::uint32_t restored = 0;  // the last generation in which it has got what belongs to its place
 
   bool is_done() const { return (ended && unfetched.empty()) || gone; }
 };
@@ -71,7 +75,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   void start() { boost::asio::co_spawn(clock_.executor(), admit(shared_from_this()), boost::asio::detached); }
 
   static Task<> run(std::shared_ptr<Core> self) {
-    while (!self->finished()) {
+    for (self->dismiss_who_waits(); !self->finished(); self->dismiss_who_waits()) {
       const Time limit = self->deadline_;
       if (limit == kNever) {
         auto wait = self->changed_.wait();
@@ -80,7 +84,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       }
       auto wait = self->changed_.wait_until(self->clock_, limit);
       co_await std::move(wait);
-      if (self->deadline_ <= self->clock_.now()) self->late();
+      if (self->deadline_ <= self->clock_.now() && !self->dismissed_) self->late();
     }
     for (const auto& seat : self->seats_) {
       if (self->broken_) {
@@ -120,12 +124,27 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   bool finished() const {
     if (broken_) return true;
     if (!plan_) return stopping_;
-    return std::ranges::all_of(seats_, [&](const auto& seat) { return seat->is_done() || is_entering(*seat); });
+    if (dismissed_ && clock_.now() >= *dismissed_ + kDismissal) return true;
+    return std::ranges::all_of(seats_, [&](const auto& seat) { return seat->is_done(); });
+  }
+
+  // Those who train have ended: those who wait for somebody need not wait any more.
+  void dismiss_who_waits() {
+    if (!begun_ || dismissed_) return;
+    const auto has_nothing_to_do = [&](const auto& seat) { return seat->is_done() || waits(*seat); };
+    if (!std::ranges::all_of(seats_, has_nothing_to_do)) return;
+    dismissed_ = clock_.now();
+    deadline_ = *dismissed_ + kDismissal;
+    for (const auto& seat : seats_) {
+      if (seat->is_done()) continue;
+      if (!stopping_) seat->talk.say(wire::Stop{.reason = "the run is over"});
+      if (!end_is_known_) seat->talk.say(wire::EndAt{.step = last_step_});
+    }
   }
 
   // Something has happened: whoever is to end has time again.
   void goes_on() {
-    if (!begun_ && !stopping_) return;
+    if ((!begun_ && !stopping_) || dismissed_) return;
     const bool is_ending = stopping_ || std::ranges::any_of(seats_, [&](const auto& seat) {
                              return seat->ended && !seat->gone && is_whole(plan_->peers[rank_of(*seat)].cluster);
                            });
@@ -136,6 +155,9 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   bool is_whole(std::uint32_t cluster) const {
     return std::ranges::all_of(plan_->peers, [&](const auto& peer) { return peer.cluster != cluster || peer.here; });
   }
+
+  // Its cluster has lost somebody, or it has come later itself: it does no work yet.
+  bool waits(const Seat& seat) const { return !is_whole(plan_->peers[rank_of(seat)].cluster); }
 
   // Somebody who has come later, and does no work yet.
   bool is_entering(const Seat& seat) const { return seat.is_late && !seat.gone && !plan_->peers[rank_of(seat)].here; }
@@ -219,7 +241,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   [[noreturn]] void refuse(Seat& seat, const std::string& why) {
     tell([&] { watcher_.refused(seat.name(), why); });
     seat.refused = true;
-    if (options_.only_these) give_up(fmt::format("{} cannot take part: {}", seat.name(), why));
+    if (options_.only_these && !plan_) give_up(fmt::format("{} cannot take part: {}", seat.name(), why));
     const LinkError reason(Failure::kRefused, "", why);
     seat.link->close(reason);
     throw LinkError(reason);
@@ -228,7 +250,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   void heard(Seat& seat, const wire::Introduction& introduction) {
     if (introduction.contact.name != seat.name()) throw wire::WireError("introduced itself by another name");
     if (stopping_) refuse(seat, "the run is over");
-    if (plan_ && !has_free_place()) refuse(seat, "the run has begun without it, and no place is free");
+    if (plan_ && !may_be_spare()) refuse(seat, "the run has begun without it, and no place is free");
     const auto same_name = [&](const auto& other) { return other->name() == seat.name() && !other->gone; };
     if (std::ranges::any_of(seats_, same_name) || std::ranges::any_of(latecomers_, same_name)) {
       refuse(seat, "another peer has the same name; choose one with --name");
@@ -387,27 +409,22 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     return !plan_->peers[rank].here && (seat.gone || seat.ended);
   }
 
-  bool has_free_place() const {
-    if (!begun_ || stopping_ || !options_.fits) return false;
-    for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
-      if (is_free(rank)) return true;
-    }
-    return false;
-  }
+  // Whoever comes while no place is free waits for one: somebody may be lost at any time.
+  bool may_be_spare() const { return begun_ && !stopping_ && options_.fits && latecomers_.size() < kMostSpares; }
 
   // One after another, so that each has links to those before it.
   void settle_latecomers() {
-    while (!stopping_ && std::ranges::none_of(seats_, [&](const auto& seat) { return is_entering(*seat); })) {
-      const auto next = std::ranges::find_if(latecomers_, [](const auto& seat) { return seat->ready.has_value(); });
-      if (next == latecomers_.end()) return;
-      const std::shared_ptr<Seat> seat = *next;
-      latecomers_.erase(next);
-      take_place(seat);
+    const auto is_linking = [&](const auto& seat) { return is_entering(*seat) && !seat->linked; };
+    const std::vector<std::shared_ptr<Seat>> waiting = latecomers_;
+    for (const auto& seat : waiting) {
+      if (stopping_ || std::ranges::any_of(seats_, is_linking)) return;
+      if (seat->ready && !seat->gone && take_place(seat)) std::erase(latecomers_, seat);
     }
   }
 
-  // Whoever comes back gets the place that it had: nobody is in a plan twice.
-  void take_place(const std::shared_ptr<Seat>& seat) {
+  // Whoever comes back gets the place that it had: nobody is in a plan twice. False if there is none that it could
+  // fill, for now.
+  bool take_place(const std::shared_ptr<Seat>& seat) {
     const wire::Contact contact = contact_of(*seat);
     const auto was_there = [&](const wire::PlannedPeer& peer) {
       return peer.contact.name == contact.name || peer.contact.fingerprint == contact.fingerprint;
@@ -418,17 +435,16 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       if (!suits || !is_free(rank) || !options_.fits(*plan_, rank, means_of(*seat))) continue;
       wire::Plan next = *plan_;
       next.peers[rank].contact = contact;
+      next.peers[rank].empty = false;
       next.peers[rank].host = seat->introduction->host;
       if (std::ranges::count_if(next.peers, was_there) > 1) break;  // the name of one, the key of another
       seats_[rank]->link->close();
       seats_[rank] = seat;
       seat->expect_by(clock_.now() + options_.links, "link up with the others");
-      return announce_next(std::move(next), rank);
+      announce_next(std::move(next), rank);
+      return true;
     }
-    const std::string why = "no free place is one that it could fill";
-    tell([&] { watcher_.refused(seat->name(), why); });
-    seat->refused = true;
-    seat->link->close(LinkError(Failure::kRefused, "", why));
+    return false;
   }
 
   // Another plan, with a change in the cluster of this rank.
@@ -448,28 +464,66 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
         std::ranges::find_if(seats_, [&](const auto& other) { return other.get() == &seat; }) - seats_.begin());
   }
 
-  // A latecomer has its links, or what belongs to its place.
-  void enter(const Seat& seat, bool restored) {
-    const std::size_t rank = rank_of(seat);
-    wire::Plan next = *plan_;
-    wire::PlannedPeer& place = next.peers[rank];
-    const bool was_here = place.here;
-    if (!options_.enter(place, last_step_, restored)) {
-      seat.link->close(LinkError(Failure::kRefused, "", "the run is about to end"));
-      return;
+  // All places of a cluster are taken again, and all who have them are `ready`.
+  template <typename IsReady>
+  bool all_of_cluster(std::uint32_t cluster, const IsReady& is_ready) const {
+    for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
+      if (plan_->peers[rank].cluster != cluster) continue;
+      if (seats_[rank]->gone || seats_[rank]->ended || !is_ready(*seats_[rank])) return false;
     }
-    if (place.here && !was_here) watcher_.entered(place);
-    announce_next(std::move(next), rank);
+    return true;
+  }
+
+  // Those who are new in a cluster have their links, and the others have stopped: all get what belongs to their places.
+  void restore(std::uint32_t cluster) {
+    const auto is_ready = [](const Seat& seat) { return seat.is_late ? seat.linked : seat.paused; };
+    if (stopping_ || is_whole(cluster) || !all_of_cluster(cluster, is_ready)) return;
+    for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
+      if (plan_->peers[rank].cluster != cluster) continue;
+      seats_[rank]->expect_by(clock_.now() + options_.restoration, "get what belongs to its place");
+    }
+    enter(cluster, false);
+  }
+
+  // A cluster is to get what others have, or has got it.
+  void enter(std::uint32_t cluster, bool restored) {
+    wire::Plan next = *plan_;
+    const bool was_whole = is_whole(cluster);
+    std::optional<std::size_t> any;
+    for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
+      if (next.peers[rank].cluster != cluster) continue;
+      any = rank;
+      if (!options_.enter(next.peers[rank], last_step_, restored)) return;  // it waits for the end, which is near
+    }
+    announce_next(std::move(next), *any);
+    for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
+      if (plan_->peers[rank].cluster != cluster) continue;
+      seats_[rank]->paused = false;
+      if (!is_whole(cluster) || was_whole) continue;
+      seats_[rank]->is_late = false;
+      watcher_.entered(plan_->peers[rank]);
+    }
     settle_latecomers();
   }
 
+  void heard(Seat& seat, const wire::Paused& paused) {
+    const std::uint32_t cluster = plan_ ? plan_->peers[rank_of(seat)].cluster : 0;
+    if (!begun_ || paused.generation > plan_->generation) throw wire::WireError("paused out of turn");
+    if (is_whole(cluster) || plan_->peers[rank_of(seat)].restores) return;  // it has not heard of that yet
+    seat.paused = true;
+    restore(cluster);
+    changed_.notify();
+  }
+
   void heard(Seat& seat, const wire::Restored& restored) {
-    if (!seat.is_late || !seat.linked || restored.generation > plan_->generation ||
-        !plan_->peers[rank_of(seat)].restores) {
-      throw wire::WireError("was restored out of turn");
-    }
+    const std::size_t rank = rank_of(seat);
+    if (!seat.linked || restored.generation > plan_->generation) throw wire::WireError("was restored out of turn");
+    const wire::PlannedPeer& place = plan_->peers[rank];
+    if (!place.restores || restored.generation != place.since) return;  // somebody else was lost in the meantime
     seat.patience.cancel();
-    if (!stopping_) enter(seat, true);
+    seat.restored = restored.generation;
+    const auto is_done = [&](const Seat& other) { return other.restored == place.since; };
+    if (!stopping_ && all_of_cluster(place.cluster, is_done)) enter(place.cluster, true);
   }
 
   void heard(Seat& seat, const wire::Linked& linked) {
@@ -478,9 +532,9 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     seat.linked = true;
     if (seat.is_late) {
       seat.talk.say(wire::Begin{.generation = linked.generation});
-      seat.expect_by(clock_.now() + options_.restoration, "get what belongs to its place");
-      if (!stopping_) enter(seat, false);
-      return;
+      seat.patience.cancel();
+      restore(plan_->peers[rank_of(seat)].cluster);
+      return settle_latecomers();
     }
     if (stopping_ || !std::ranges::all_of(seats_, [](const auto& other) { return other->linked; })) return;
     deadline_ = kNever;
@@ -504,7 +558,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   }
 
   void heard(Seat& seat, const wire::Halted& halted) {
-    if (!stopping_ || !begun_ || seat.halted) throw wire::WireError("halted out of turn");
+    if (!(stopping_ || dismissed_) || !begun_ || seat.halted) throw wire::WireError("halted out of turn");
     seat.halted = halted.step;
     agree_on_the_end();
   }
@@ -514,7 +568,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     if (!stopping_ || end_is_known_) return;
     std::uint64_t last = 0;
     for (const auto& seat : seats_) {
-      if (seat->ended || seat->gone || is_entering(*seat)) continue;
+      if (seat->ended || seat->gone || waits(*seat)) continue;
       if (!seat->halted) return;
       last = std::max(last, *seat->halted);
     }
@@ -613,7 +667,14 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     if (!begun_ || failure_ || !options_.goes_on) return false;
     const std::size_t rank = rank_of(seat);
     wire::Plan next = *plan_;
-    next.peers[rank].here = next.peers[rank].restores = false;
+    next.peers[rank].here = false;
+    next.peers[rank].empty = true;
+    for (std::size_t other = 0; other < seats_.size(); ++other) {
+      wire::PlannedPeer& mate = next.peers[other];
+      if (mate.cluster != next.peers[rank].cluster) continue;
+      mate.restores = false;
+      if (seats_[other]->linked) seats_[other]->patience.cancel();  // nobody gives it anything for now
+    }
     if (!options_.goes_on(next)) return false;
     tell([&] { watcher_.lost(seat.name(), why); });
     announce_next(std::move(next), rank);
@@ -657,7 +718,8 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   std::optional<std::string> failure_;
   Time deadline_ = kNever;  // for what everybody has to do now
   Duration longest_step_{};
-  std::uint64_t last_step_ = 0;  // that anybody has reported
+  std::uint64_t last_step_ = 0;    // that anybody has reported
+  std::optional<Time> dismissed_;  // when those who wait were told that it is over
   bool planning_ = false, begun_ = false, stopping_ = false, end_is_known_ = false, closed_ = false;
   std::size_t strangers_ = 0;  // who have come and not introduced themselves
   std::uint64_t fetched_ = 0;  // checkpoints, or parts of them

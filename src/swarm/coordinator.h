@@ -27,7 +27,8 @@ class Watcher {
   virtual void planned(const wire::Plan& /*plan*/) {}
   virtual void began() {}
   virtual void stepped(const std::string& /*peer*/, const wire::StepReport& /*report*/) {}
-  virtual void entered(const wire::PlannedPeer& /*peer*/) {}  // somebody new trains, after `from` steps
+  virtual void entered(const wire::PlannedPeer& /*peer*/) {
+  }  // trains (again), after `from` steps: its cluster is whole
   virtual void evaluated(const std::string& /*peer*/, const wire::Evaluated& /*evaluation*/) {}
   virtual void ended(const std::string& /*peer*/, const wire::Ended& /*summary*/) {}
 
@@ -79,15 +80,16 @@ struct CoordinatorOptions {
   std::function<bool(const wire::Plan& plan)> goes_on{};
   // Whether somebody new may have this place, which nobody has any more. Left out: nobody may.
   std::function<bool(const wire::Plan& plan, std::size_t rank, const Means& means)> fits{};
-  // Somebody new has links to all, or has been `restored`: fills in `here`, `restores` and `from` of its place. `step`:
-  // the last that anybody has reported. False if it would come too late.
+  // A cluster has somebody new, who has links to all; or all of it has been `restored`: fills in `here`, `restores` and
+  // `from` of each of its places. `step`: the last that anybody has reported. False if it would come too late.
   std::function<bool(wire::PlannedPeer& place, std::uint64_t step, bool restored)> enter{};
 };
 
 // Brings a swarm together and sees it through: admits as many peers as are wanted, checks that they have the same model
 // and data, lets them link up and survey their links, makes the plan, lets them begin together, and passes on what they
-// report. Whoever comes later gets the place of one that was lost, if there is one that it can fill: it links up with
-// the others, is handed what belongs to the place, and takes part from some step on.
+// report. Whoever comes later gets the place of one that was lost, if there is one that it can fill, or waits for one:
+// it links up with the others, its whole cluster is handed what belongs to its places, and takes part from some step
+// on.
 //
 // A peer that is lost before there is a plan makes room for another. If one is lost later, the others get another plan,
 // of the next generation, and go on without it. If they cannot, that ends the run: they are told to stop, one of them

@@ -58,13 +58,13 @@ class Links {
     update();
   }
 
-  // To those who are there, by a plan of a run that has begun. Throws LinkError with the name of the peer to which
-  // there is no link.
+  // To those who are there, if only to wait for others, by a plan of a run that has begun. Throws LinkError with the
+  // name of the peer to which there is no link.
   Task<> connect_late(wire::Plan plan) {
     begin(survey_of(plan));
     TaskGroup group(clock_.executor());
     for (std::size_t other = 0; other < plan.peers.size(); ++other) {
-      if (plan.peers[other].here && other != rank_) group.spawn(connect_to(other));
+      if (!plan.peers[other].empty && other != rank_) group.spawn(connect_to(other));
     }
     auto joined = group.join();
     co_await std::move(joined);

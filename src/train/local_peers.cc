@@ -43,12 +43,8 @@ json orders(std::size_t i, const wire::Ticket& ticket, const config::Settings& s
           {"loss", settings.network.loss}};
 }
 
-int live(ControlSocket& control) {
-  std::signal(SIGINT, SIG_IGN);  // the parent decides when to end
-  std::signal(SIGTERM, SIG_DFL);
-  const auto text = control.receive(kUntilReady);
-  if (!text) return 1;
-  const json order = json::parse(*text);
+int live(const std::string& orders) {
+  const json order = json::parse(orders);
   log_to(order.at("log").get<std::string>(), LogTo::kFileOnly);
   JoinOptions options{.ticket = wire::parse_ticket(order.at("ticket").get<std::string>()),
                       .name = order.at("name"),
@@ -72,23 +68,71 @@ int live(ControlSocket& control) {
   }
 }
 
+int live_when_told(ControlSocket& control) {
+  std::signal(SIGINT, SIG_IGN);  // the parent decides when to end
+  std::signal(SIGTERM, SIG_DFL);
+  const auto orders = control.receive(kUntilReady);
+  return orders ? live(*orders) : 1;
+}
+
+// Starts a process for each message with its orders, and answers with its number.
+int nurse(ControlSocket& control) {
+  constexpr std::chrono::milliseconds kLookAround(200);
+  std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGTERM, SIG_DFL);
+  std::vector<Subprocess> started;
+  for (;;) {
+    const auto orders = control.receive(kLookAround);  // throws when the parent has gone
+    std::vector<Subprocess> running;
+    for (Subprocess& process : started) {
+      if (!process.has_ended()) running.push_back(std::move(process));
+    }
+    started = std::move(running);
+    if (!orders) continue;
+    started.emplace_back([&orders](ControlSocket&) { return live(*orders); });
+    control.send(std::to_string(started.back().pid()));
+  }
+}
+
 }  // namespace
 
 std::string local_peer_name(std::size_t i, std::size_t count) {
   return fmt::format("peer-{:0{}}", i, fmt::formatted_size("{}", count - 1));
 }
 
-LocalPeers::LocalPeers(std::size_t count) {
+LocalPeers::LocalPeers(std::size_t count, bool may_return) {
   processes_.reserve(count);
-  for (std::size_t i = 0; i < count; ++i) processes_.emplace_back(live);
+  for (std::size_t i = 0; i < count; ++i) processes_.emplace_back(live_when_told);
+  if (may_return) nursery_.emplace(nurse);
 }
 
 void LocalPeers::join(const wire::Ticket& ticket, const config::Settings& settings, const RunDirectory& directory,
                       bool trace) {
   std::filesystem::create_directories(directory.peers());
   for (std::size_t i = 0; i < processes_.size(); ++i) {
-    processes_[i].control().send(orders(i, ticket, settings, directory, trace).dump());
+    orders_.push_back(orders(i, ticket, settings, directory, trace).dump());
+    processes_[i].control().send(orders_.back());
   }
+}
+
+bool LocalPeers::has_ended(std::size_t peer) {
+  const auto successor = successors_.find(peer);
+  return successor == successors_.end() ? processes_.at(peer).has_ended() : !is_running(successor->second);
+}
+
+void LocalPeers::send_signal(std::size_t peer, int number) {
+  if (has_ended(peer)) return;
+  const auto successor = successors_.find(peer);
+  ::kill(successor == successors_.end() ? processes_[peer].pid() : successor->second, number);
+}
+
+void LocalPeers::start_again(std::size_t peer) {
+  constexpr std::chrono::seconds kPatience(30);
+  ROOKERY_CHECK(nursery_ && peer < orders_.size() && has_ended(peer));
+  nursery_->control().send(orders_[peer]);
+  const auto answer = nursery_->control().receive(kPatience);
+  if (!answer) throw Error("{} could not be started again", name(peer));
+  successors_[peer] = static_cast<pid_t>(std::stol(*answer));
 }
 
 void LocalPeers::join_traces(const RunDirectory& directory) const {
@@ -109,12 +153,15 @@ void LocalPeers::check() {
 }
 
 void LocalPeers::wait(std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds kLookAgain(20);
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  for (Subprocess& process : processes_) {
-    if (process.has_ended()) continue;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    process.wait(std::max(left, std::chrono::milliseconds(0)));
-  }
+  const auto all_have_ended = [&] {
+    for (std::size_t i = 0; i < processes_.size(); ++i) {
+      if (!has_ended(i)) return false;
+    }
+    return true;
+  };
+  while (!all_have_ended() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(kLookAgain);
 }
 
 }  // namespace rookery::train

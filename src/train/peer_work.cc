@@ -224,10 +224,11 @@ void PeerWork::changed(const wire::Plan& plan) {
   for (std::size_t rank = 0; rank < plan.peers.size(); ++rank) {
     if (plan.peers[rank].since != part_.plan.peers[rank].since) changed.insert(plan.peers[rank].cluster);
   }
+  const std::uint32_t own = plan.peers[part_.rank].cluster;
   for (std::size_t rank = 0; rank < plan.peers.size(); ++rank) {
-    const wire::PlannedPeer& peer = plan.peers[rank];
-    if (!peer.restores || part_.plan.peers[rank].restores || rank == part_.rank) continue;
-    const Heir heir{.rank = rank, .since = peer.since, .from = peer.from};
+    const wire::PlannedPeer &peer = plan.peers[rank], &before = part_.plan.peers[rank];
+    if (!peer.restores || (before.restores && before.since == peer.since) || peer.cluster == own) continue;
+    const Heir heir{.rank = rank, .cluster = peer.cluster, .stage = peer.stage, .since = peer.since, .from = peer.from};
     boost::asio::post(compute_->executor(), [this, heir] {
       heirs_.push_back(heir);
       // The others wait for it in the next step already.
@@ -235,32 +236,97 @@ void PeerWork::changed(const wire::Plan& plan) {
         hand_on(*member_);
     });
   }
-  const bool was_whole = clusters_ && is_whole(plan.peers[part_.rank].cluster);
+  const bool was_whole = clusters_ && is_whole(own);
   part_.plan = plan;
   plan_changed_.notify();
-  if (was_whole && !is_whole(plan.peers[part_.rank].cluster)) dissolved_ = true;
   if (!wiring_) return;
+  if (was_whole && !is_whole(own)) {
+    wiring_->cancel_cluster(LinkError(net::Failure::kClosed, "", "another stage of its cluster was lost"));
+  }
   for (const std::size_t cluster : changed) wiring_->changed(cluster);
-  if (!dissolved_) return;
-  wiring_->cancel(LinkError(net::Failure::kClosed, "", "another stage of its cluster was lost"));
 }
 
-// Somebody new waits until it may have what others have, fetches it, and begins with it. False if the run ends before.
+// Takes steps to the end of the run. If a mate is lost, waits until somebody has taken its place, and goes on with what
+// the cluster is given then. False if the run ended while it did not take part.
+Task<bool> PeerWork::train_on(Member& member) {
+  for (bool is_in = !is_new_;;) {
+    std::exception_ptr failure;
+    try {
+      const bool enters = !is_in;
+      if (enters) {
+        auto entering = enter(member);
+        if (!co_await std::move(entering)) co_return false;
+      }
+      is_in = true;
+      const std::int64_t first = position_.step;
+      auto stepping = take_steps(member);
+      co_await std::move(stepping);
+      if (enters && position_.step == first) co_return false;  // the others have ended before it was to take part
+      if (abandoned_) throw LinkError(coordinator_lost());
+      auto ending = end(member);
+      co_await std::move(ending);
+      co_return true;
+    } catch (const LinkError&) {
+      failure = std::current_exception();
+    }
+    if (!is_in) std::rethrow_exception(failure);
+    auto asking = ask_network_for(is_broken(0));
+    if (!co_await std::move(asking)) std::rethrow_exception(failure);
+    is_in = false;
+    position_.step = member.steps_done();
+    spdlog::info("another stage of this cluster was lost after step {}: waiting for one to come", position_.step);
+  }
+}
+
+// Until the coordinator says that a mate is lost, or it is clear that none is: then whatever has failed is to blame.
+// `since`: the generation in which the cluster was whole, if it was to be; else 0.
+Task<bool> PeerWork::is_broken(std::uint32_t since) {
+  constexpr Duration kVerdict = std::chrono::seconds(60);
+  const Time deadline = network_.now() + kVerdict;
+  const bool may_be = clusters_->ranks.size() > 1 && can_change(trainee_->settings()) &&
+                      (since > 0 || clusters_->ranks[own_place().cluster].size() > 1);
+  while (may_be && (is_whole(own_place().cluster) || own_place().since == since)) {
+    if (halted_ || abandoned_ || network_.now() >= deadline) co_return false;
+    auto waiting = plan_changed_.wait_until(network_, deadline);
+    co_await std::move(waiting);
+  }
+  co_return may_be && !abandoned_;
+}
+
+// Whoever is new, or has somebody new in its cluster, waits until it may have what others have, fetches it, and begins
+// with it. False if the run ends before.
 Task<bool> PeerWork::enter(Member& member) {
-  auto waiting = ask_network_for(wait_for_place());
-  const std::optional<std::uint64_t> first = co_await std::move(waiting);
-  if (!first) co_return false;
-  const bool equal = *first > 0;
+  for (std::uint32_t last = 0;;) {
+    auto waiting = ask_network_for(wait_for_place(last));
+    const std::optional<Inheritance> inheritance = co_await std::move(waiting);
+    if (!inheritance) co_return false;
+    last = inheritance->since;
+    std::exception_ptr failure;
+    try {
+      auto taking = take_over(member, *inheritance);
+      if (co_await std::move(taking)) co_return true;
+    } catch (const LinkError&) {
+      failure = std::current_exception();
+    }
+    if (!failure) continue;  // somebody else was lost
+    auto asking = ask_network_for(is_broken(last));
+    if (!co_await std::move(asking)) std::rethrow_exception(failure);
+  }
+}
+
+// False if the cluster is not to be whole in this way after all.
+Task<bool> PeerWork::take_over(Member& member, Inheritance inheritance) {
+  const bool equal = inheritance.from > 0;
   std::vector<std::pair<std::size_t, std::size_t>> rings;  // segment, and how many values are handed on
   for (std::size_t i = 0; i < member.rings().size(); ++i) {
     std::size_t values = 1;  // steps of the optimizer
     for (const std::span<float> part : member.handed_on(i, equal)) values += part.size();
     rings.emplace_back(member.rings()[i].segment, values);
   }
-  auto inheriting = ask_network_for(inherit(rings));
-  const std::vector<std::vector<float>> inheritance = co_await std::move(inheriting);
+  auto inheriting = ask_network_for(inherit(rings, inheritance.since));
+  const std::vector<std::vector<float>> inherited = co_await std::move(inheriting);
   for (std::size_t i = 0; i < rings.size(); ++i) {
-    const std::vector<float>& values = inheritance[i];
+    const std::vector<float>& values = inherited[i];
     std::size_t begin = 0;
     for (const std::span<float> part : member.handed_on(i, equal)) {
       std::ranges::copy(std::span(values).subspan(begin, part.size()), part.begin());
@@ -268,7 +334,12 @@ Task<bool> PeerWork::enter(Member& member) {
     }
     if (equal) trainee_->stage().optimizer().set_steps(std::llround(values.back()));
   }
-  auto placing = ask_network_for(take_place());
+  if (!equal) {  // all stages begin with fresh moments, as those who are new have to
+    for (const std::span<float> moment : stage_compute_->moments()) std::ranges::fill(moment, 0.0f);
+    trainee_->stage().optimizer().set_steps(0);
+  }
+  saved_ = std::int64_t{inheritance.since} << 32;  // what they save from now on belongs together
+  auto placing = ask_network_for(take_place(inheritance.since));
   std::optional<Entry> entry = co_await std::move(placing);
   if (!entry) co_return false;
   const auto from = static_cast<std::int64_t>(entry->from);
@@ -288,18 +359,25 @@ Task<bool> PeerWork::enter(Member& member) {
   co_return true;
 }
 
-// Until others are to hand on what belongs to its place; after how many steps, or 0: any time.
-Task<std::optional<std::uint64_t>> PeerWork::wait_for_place() {
-  while (!part_.plan.peers[part_.rank].restores) {
+// Until others are to hand on what belongs to its place, in another generation than `last`. The coordinator learns that
+// this peer has stopped.
+Task<std::optional<PeerWork::Inheritance>> PeerWork::wait_for_place(std::uint32_t last) {
+  for (std::uint32_t said = 0;;) {
+    const wire::PlannedPeer& own = own_place();
     if (halted_ || abandoned_) co_return std::nullopt;
+    if (own.restores && own.since != last) co_return Inheritance{.since = own.since, .from = own.from};
+    if (!own.restores && !is_whole(own.cluster) && own.since != said) {
+      said = own.since;
+      report_(wire::Paused{.generation = part_.plan.generation});
+    }
     auto waiting = plan_changed_.wait();
     co_await std::move(waiting);
   }
-  co_return part_.plan.peers[part_.rank].from;
 }
 
 // Ring by ring, from all who are whole: whoever is faster gives more.
-Task<std::vector<std::vector<float>>> PeerWork::inherit(std::vector<std::pair<std::size_t, std::size_t>> rings) {
+Task<std::vector<std::vector<float>>> PeerWork::inherit(std::vector<std::pair<std::size_t, std::size_t>> rings,
+                                                        std::uint32_t since) {
   const wire::PlannedPeer own = part_.plan.peers[part_.rank];
   std::vector<std::vector<float>> inheritance(rings.size());
   const auto take = [&](std::size_t segment, std::vector<float>& values) -> Task<> {
@@ -309,7 +387,7 @@ Task<std::vector<std::vector<float>>> PeerWork::inherit(std::vector<std::pair<st
       net::Link* link = part_.links->at(clusters_->holders(clusters_->segments[segment])[cluster]);
       if (link != nullptr && !link->has_ended()) donors.push_back(link);
     }
-    auto collecting = collective::collect(network_, donors, donation_channel(own.since, segment), values, kDonation);
+    auto collecting = collective::collect(network_, donors, donation_channel(since, segment), values, kDonation);
     const collective::Collected collected = co_await std::move(collecting);
     spdlog::info("got {} from {} peers", format_bytes(static_cast<Bytes>(values.size() * sizeof(float))),
                  std::ranges::count_if(collected.by, [](std::size_t chunks) { return chunks > 0; }));
@@ -321,21 +399,23 @@ Task<std::vector<std::vector<float>>> PeerWork::inherit(std::vector<std::pair<st
   }
   auto joined = group.join();
   co_await std::move(joined);
-  report_(wire::Restored{.generation = own.since});
+  report_(wire::Restored{.generation = since});
   co_return inheritance;
 }
 
-Task<std::optional<PeerWork::Entry>> PeerWork::take_place() {
-  while (!part_.plan.peers[part_.rank].here) {
-    if (halted_ || abandoned_) co_return std::nullopt;
+// When all stages of the cluster have what they need. They know each other by the generation in which it was handed on.
+Task<std::optional<PeerWork::Entry>> PeerWork::take_place(std::uint32_t since) {
+  while (!is_whole(own_place().cluster)) {
+    if (halted_ || abandoned_ || own_place().since != since) co_return std::nullopt;
     auto waiting = plan_changed_.wait();
     co_await std::move(waiting);
   }
-  const wire::PlannedPeer& own = part_.plan.peers[part_.rank];
+  const wire::PlannedPeer& own = own_place();
+  if (own.restores && own.since != since) co_return std::nullopt;
   co_return Entry{.from = own.from,
                   .first_step = static_cast<std::int64_t>(part_.plan.first_step),
                   .first_sample = static_cast<std::int64_t>(part_.plan.first_sample),
-                  .connections = wiring_->cluster_connections(own.since)};
+                  .connections = wiring_->cluster_connections(since)};
 }
 
 // After a step: those who have come since get what there is to be handed on.
@@ -345,16 +425,16 @@ void PeerWork::hand_on(Member& member) {
     if (step < heir.from) return false;
     const bool equal = heir.from > 0;
     for (std::size_t i = 0; i < member.rings().size(); ++i) {
+      const std::size_t segment = member.rings()[i].segment;
+      if (clusters_->segments[segment].stages[heir.cluster] != heir.stage) continue;
       if (equal && step > heir.from) {  // too late
-        boost::asio::post(network_.executor(),
-                          [this, heir, segment = member.rings()[i].segment] { disappoint(heir, segment); });
+        boost::asio::post(network_.executor(), [this, heir, segment] { disappoint(heir, segment); });
         continue;
       }
       std::vector<float> values;
       for (const std::span<float> part : member.handed_on(i, equal))
         values.insert(values.end(), part.begin(), part.end());
       values.push_back(static_cast<float>(trainee_->stage().optimizer().steps()));
-      const std::size_t segment = member.rings()[i].segment;
       boost::asio::post(aside_.executor(), [this, heir, segment, values = std::move(values)]() mutable {
         const auto donation =
             std::make_shared<const collective::Donation>(collective::make_donation(std::move(values), kDonation));
@@ -375,7 +455,8 @@ void PeerWork::disappoint(Heir heir, std::size_t segment) {
 
 void PeerWork::give(Heir heir, std::size_t segment, std::shared_ptr<const collective::Donation> donation) {
   net::Link* link = giving_ ? part_.links->at(heir.rank) : nullptr;
-  if (link == nullptr || part_.plan.peers[heir.rank].since < heir.since) return;
+  const wire::PlannedPeer& place = part_.plan.peers[heir.rank];
+  if (link == nullptr || !place.restores || place.since != heir.since) return;  // it has got it, or does not need it
   const auto task = [](Clock& clock, net::Link& to, net::ChannelId channel,
                        std::shared_ptr<const collective::Donation> what) -> Task<> {
     try {
@@ -399,10 +480,8 @@ std::uint64_t PeerWork::halt() {
   halted_ = true;
   plan_changed_.notify();
   const std::lock_guard lock(gate_.mutex);
-  // Who is new, and here, begins after those steps whatever happens.
-  if (is_new_ && part_.plan.peers[part_.rank].here) {
-    gate_.begun = std::max(gate_.begun, part_.plan.peers[part_.rank].from);
-  }
+  // A cluster that is whole again begins after those steps whatever happens.
+  if (clusters_ && is_whole(own_place().cluster)) gate_.begun = std::max(gate_.begun, own_place().from);
   gate_.halted = true;
   return gate_.begun;
 }
@@ -450,35 +529,20 @@ Task<wire::Ended> PeerWork::work(Connections connections) {
   }
   std::exception_ptr failure;
   std::string culprit;
-  bool has_entered = !is_new_;
+  bool took_part = false;  // to the end
   try {
-    if (is_new_) {
-      auto entering = enter(member);
-      has_entered = co_await std::move(entering);
-    }
-    if (has_entered) {
-      const std::int64_t first = position_.step;
-      auto stepping = take_steps(member);
-      co_await std::move(stepping);
-      if (is_new_ && position_.step == first) has_entered = false;  // the others have ended before it was to take part
-    }
-    if (abandoned_) throw LinkError(coordinator_lost());
-    if (has_entered) {
-      auto ending = end(member);
-      co_await std::move(ending);
-    }
+    auto training = train_on(member);
+    took_part = co_await std::move(training);
   } catch (const LinkError& error) {
     failure = std::current_exception();
     culprit = error.peer();
   } catch (const c10::Error& error) {  // whose what() has pages
     throw Error("libtorch failed: {}", error.what_without_backtrace());
   }
-  if (failure && !dissolved_) {
+  if (failure) {
     position_.step = member.steps_done();
-    if (has_entered) {
-      auto saving = save_own_copy(member, culprit);
-      co_await std::move(saving);
-    }
+    auto saving = save_own_copy(member, culprit);
+    co_await std::move(saving);
     std::rethrow_exception(failure);
   }
   const double seconds = std::chrono::duration<double>(compute_->clock().now() - start).count();
@@ -500,7 +564,7 @@ Task<wire::Ended> PeerWork::work(Connections connections) {
     ended.staleness[updates] = micro_batches;
   }
   ended.versions = member.most_versions();
-  if (trainee_->settings().sync.method != "none" && !dissolved_ && has_entered) ended.segments = member.digests();
+  if (trainee_->settings().sync.method != "none" && took_part) ended.segments = member.digests();
   if (trainee_->settings().train.eval_batches > 0) {
     ended.entropy_floor = trainee_->data().entropy_floor(trainee_->evaluated_samples());
   }
@@ -728,9 +792,10 @@ void PeerWork::show(const wire::StepReport& report) {
   if (!report.pulled) so_far_.loss = report.loss;
   so_far_.samples += static_cast<std::int64_t>(report.samples);
   so_far_.tokens += static_cast<std::int64_t>(report.tokens);
-  so_far_.together = {.compute_seconds = report.compute_seconds,
-                      .wait_seconds = report.wait_seconds,
-                      .bytes_sent = static_cast<std::int64_t>(report.bytes_sent - shown_bytes_)};
+  so_far_.together = {
+      .compute_seconds = report.compute_seconds,
+      .wait_seconds = report.wait_seconds,
+      .bytes_sent = static_cast<std::int64_t>(std::max(report.bytes_sent, shown_bytes_) - shown_bytes_)};
   shown_bytes_ = report.bytes_sent;
   shown_->step(so_far_);
 }

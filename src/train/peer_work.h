@@ -62,14 +62,21 @@ class PeerWork final : public swarm::Work {
     std::optional<std::uint64_t> end;
   };
 
-  // Somebody new who is to get what this peer has.
+  // Somebody who is to get what this peer has: it is new, or somebody of its cluster is.
   struct Heir {
     std::size_t rank = 0;
+    std::size_t cluster = 0, stage = 0;
     std::uint32_t since = 0;  // generation
     std::uint64_t from = 0;   // after so many steps exactly, if copies are equal; else 0
   };
 
-  // How somebody new begins.
+  // What a cluster that is to be whole again begins with: since which generation, and after how many steps, as above.
+  struct Inheritance {
+    std::uint32_t since = 0;
+    std::uint64_t from = 0;
+  };
+
+  // How it begins then.
   struct Entry {
     std::uint64_t from = 0;                         // after so many steps
     std::int64_t first_step = 0, first_sample = 0;  // of the run
@@ -91,7 +98,9 @@ class PeerWork final : public swarm::Work {
   void build_stage(const wire::Plan& plan);
   Task<wire::Ended> work(Connections connections);
   Task<> take_steps(Member& member);
+  Task<bool> train_on(Member& member);
   Task<bool> enter(Member& member);
+  Task<bool> take_over(Member& member, Inheritance inheritance);
   void hand_on(Member& member);
   Task<> save_own_copy(Member& member, std::string culprit);
   pipeline::Admission may_begin(std::uint64_t step);
@@ -109,9 +118,11 @@ class PeerWork final : public swarm::Work {
   void tell(const wire::SwarmMessage& message);
 
   // On the network thread.
-  Task<std::vector<std::vector<float>>> inherit(std::vector<std::pair<std::size_t, std::size_t>> rings);
-  Task<std::optional<std::uint64_t>> wait_for_place();
-  Task<std::optional<Entry>> take_place();
+  Task<bool> is_broken(std::uint32_t since);
+  Task<std::vector<std::vector<float>>> inherit(std::vector<std::pair<std::size_t, std::size_t>> rings,
+                                                std::uint32_t since);
+  Task<std::optional<Inheritance>> wait_for_place(std::uint32_t last);
+  Task<std::optional<Entry>> take_place(std::uint32_t since);
   void give(Heir heir, std::size_t segment, std::shared_ptr<const collective::Donation> donation);
   void disappoint(Heir heir, std::size_t segment);
   void leave(const net::LinkError& reason);
@@ -120,6 +131,7 @@ class PeerWork final : public swarm::Work {
   void pass_on(wire::SwarmMessage message);
   void show(const wire::StepReport& report);
   void offer(Saving saving);
+  const wire::PlannedPeer& own_place() const { return part_.plan.peers.at(part_.rank); }
   bool is_whole(std::size_t cluster) const;
   std::optional<std::uint32_t> first_cluster(const std::string& culprit, bool whole_copy, std::int64_t step) const;
   Task<> wait_until_kept();
@@ -143,8 +155,7 @@ class PeerWork final : public swarm::Work {
   std::vector<Heir> heirs_;                 // who have not got anything yet
   std::atomic<std::size_t> unfetched_ = 0;  // checkpoints; counted by both threads
   std::atomic<bool> halted_ = false, abandoned_ = false;
-  bool is_new_ = false;                  // came when the run had begun
-  std::atomic<bool> dissolved_ = false;  // its cluster has lost somebody, and does not go on
+  bool is_new_ = false;  // came when the run had begun
 
   // Of the network thread.
   swarm::Files* coordinator_ = nullptr;

@@ -132,8 +132,10 @@ void SwarmRecord::place(const wire::PlannedPeer& planned) {
 }
 
 void SwarmRecord::entered(const wire::PlannedPeer& planned) {
+  const bool is_new = !peers_[planned.contact.name].lines;
   begins(planned, static_cast<std::int64_t>(planned.from));
-  say(fmt::format("{} has come, and trains from step {} on", planned.contact.name, planned.from + 1));
+  say(fmt::format("{} {} from step {} on", planned.contact.name, is_new ? "has come, and trains" : "trains again",
+                  planned.from + 1));
 }
 
 void SwarmRecord::begins(const wire::PlannedPeer& planned, std::int64_t steps_done) {
@@ -196,8 +198,11 @@ double SwarmRecord::step_seconds() const {
 
 void SwarmRecord::began() {
   start_ = clock_.now();
+  has_begun_ = true;
   note("began", "", "");
 }
+
+double SwarmRecord::seconds() const { return std::chrono::duration<double>(clock_.now() - start_).count(); }
 
 bool SwarmRecord::awaits_evaluation(std::int64_t step) const {
   const config::Train& t = settings_.train;
@@ -304,7 +309,30 @@ void SwarmRecord::write_first_step() {
     consensus_distance_ = metrics.consensus_distance;
   }
   sinks_.step(metrics);
+  note_left_out(metrics.step, steps_.begin()->second);
   steps_.erase(steps_.begin());
+}
+
+// Which clusters did not do a step.
+void SwarmRecord::note_left_out(std::int64_t number, const Step& step) {
+  std::vector<bool> has_done(clusters_);
+  for (const auto& [name, own] : step.reports) {
+    const Peer& peer = peers_.at(name);
+    if (peer.is_last) has_done.at(peer.place.cluster) = true;
+  }
+  for (std::size_t cluster = 0; cluster < clusters_; ++cluster) {
+    if (has_done[cluster]) continue;
+    const auto own = static_cast<std::int64_t>(cluster);
+    const auto goes_on = [&](const observe::LeftOut& other) {
+      return other.cluster == own && other.last_step + 1 == number;
+    };
+    const auto before = std::ranges::find_if(left_out_, goes_on);
+    if (before == left_out_.end()) {
+      left_out_.push_back({.cluster = own, .first_step = number, .last_step = number});
+    } else {
+      before->last_step = number;
+    }
+  }
 }
 
 // Samples and tokens are those of this step alone.
@@ -492,6 +520,12 @@ observe::Summary SwarmRecord::finish() {
   summary.predicted_step_seconds = predicted_step_seconds_;
   if (steps > 0) {
     summary.measured_step_seconds = seconds / static_cast<double>(steps);
+  }
+  summary.left_out = left_out_;
+  if (settings_.sync.method != "palsgd") {
+    std::int64_t left_out = 0;
+    for (const observe::LeftOut& own : left_out_) left_out += own.last_step - own.first_step + 1;
+    summary.samples_left_out = left_out * settings_.train.batch;
   }
   const bool was_finished = steps == 0 && std::filesystem::exists(directory_.summary());
   if (position_.step == settings_.train.steps && !was_finished) {

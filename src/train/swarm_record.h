@@ -59,6 +59,8 @@ class SwarmRecord final : public swarm::Watcher {
   void pauses(const std::string& peer);
 
   bool has_plan() const { return has_plan_; }
+  bool has_begun() const { return has_begun_; }
+  double seconds() const;                                     // since then
   std::int64_t steps_done() const { return position_.step; }  // by all
   double step_seconds() const;                                // in the mean so far
 
@@ -104,6 +106,7 @@ class SwarmRecord final : public swarm::Watcher {
   bool is_complete(std::int64_t number, const Step& step) const;
   void write_complete_steps();
   void write_first_step();
+  void note_left_out(std::int64_t number, const Step& step);
   observe::StepMetrics mean_of(const Step& step) const;
   std::optional<bool> identical_copies() const;
   static observe::PeerSummary::Stage stage_of(const Peer& peer);
@@ -122,8 +125,9 @@ class SwarmRecord final : public swarm::Watcher {
   std::map<std::string, Peer> peers_;
   std::map<std::int64_t, Step> steps_;    // that not everybody has done
   std::multiset<std::int64_t> progress_;  // steps that those have done who are active
-  bool has_plan_ = false, has_stages_ = false;
+  bool has_plan_ = false, has_begun_ = false, has_stages_ = false;
   std::size_t clusters_ = 0, places_ = 0;
+  std::vector<observe::LeftOut> left_out_;
   std::optional<double> predicted_step_seconds_;
   std::optional<std::int64_t> saved_step_;
 

@@ -124,7 +124,8 @@ void SwarmRun::keep_measured() const {
   }
 }
 
-RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<void()>& watch) {
+RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<void()>& watch,
+                           const std::function<void(double seconds)>& meanwhile) {
   const fs::path incoming = directory_.root() / ".incoming";
   fs::remove_all(incoming);
   swarm::CoordinatorOptions options{.settings = config::to_toml(blueprint_.settings),
@@ -161,13 +162,11 @@ RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<vo
   };
   options.fits = [this](const wire::Plan& plan, std::size_t rank, const swarm::Means& means) {
     const wire::PlannedPeer& place = plan.peers[rank];
-    const Clusters clusters(plan, blueprint_.model->size());
-    const bool has_memory = !means.memory || place.memory == 0 || *means.memory >= place.memory;
-    return has_memory && clusters.ranks[place.cluster].size() == 1;
+    return !means.memory || place.memory == 0 || *means.memory >= place.memory;
   };
   options.enter = [this](wire::PlannedPeer& place, std::uint64_t step, bool restored) {
-    // Where copies are equal, all are so after the same step, from which the others wait for the one that is new. Else
-    // it takes its time, and takes part in rounds that nobody can have begun yet.
+    // Where copies are equal, all are so after the same step, from which the others wait for the cluster that is whole
+    // again. Else it takes its time, and takes part in rounds that nobody can have begun yet.
     const std::uint64_t soon = step + steps_ahead(record_->step_seconds());
     const config::Sync& sync = decided_.sync;
     const bool warms_up =
@@ -189,11 +188,12 @@ RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<vo
       co_await std::move(sleeping);
       try {
         if (watch && !over && !record_->has_plan()) watch();
+        if (meanwhile && !over && record_->has_begun()) meanwhile(record_->seconds());
       } catch (const Error&) {
         trouble = std::current_exception();
       }
     }
-    if (!over) coordinator.stop(trouble ? "not all peers could start" : "interrupted");
+    if (!over) coordinator.stop(trouble ? "a local peer could not be started" : "interrupted");
   };
   const auto see_through = [&]() -> Task<> {
     TaskGroup group(world_.executor());

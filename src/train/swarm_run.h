@@ -52,8 +52,10 @@ class SwarmRun {
   void tell_plan_to(std::function<void(const std::string&)> tell) { record_->tell_plan_to(std::move(tell)); }
 
   // Until the run is over: all steps are done, `stop` was set, or a peer was lost, which throws Error with its name.
-  // `watch` is called now and then before the run begins; if it throws Error, there is none.
-  RunOutcome train(const std::atomic<bool>& stop, const std::function<void()>& watch = {});
+  // `watch` is called now and then before the run begins, and `meanwhile` from then on, with the seconds since; if one
+  // of them throws Error, that is the end.
+  RunOutcome train(const std::atomic<bool>& stop, const std::function<void()>& watch = {},
+                   const std::function<void(double seconds)>& meanwhile = {});
 
  private:
   void keep_measured() const;

@@ -220,7 +220,7 @@ Connections Wiring::connections() {
     if (clusters_.segments[s].stages[cluster_] == stage_.stage) connections.rings.push_back(ring(s));
   }
   connections.segments = clusters_.segments.size();
-  connections.cluster = cluster_connections(plan_.peers[rank_].since);  // the same for all of a cluster
+  connections.cluster = cluster_connections(0);  // whoever comes later gets others when its cluster begins again
   return connections;
 }
 

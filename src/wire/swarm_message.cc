@@ -137,6 +137,7 @@ void write(const Plan& m, proto::SwarmMessage& out) {
     q.set_from(peer.from);
     q.set_away(!peer.here);
     q.set_restores(peer.restores);
+    q.set_empty(peer.empty);
   }
   p.set_border_bytes(m.border_bytes);
   for (const std::string& setting : m.settings) p.add_settings(setting);
@@ -218,6 +219,8 @@ void write(const Halted& m, proto::SwarmMessage& out) { out.mutable_halted()->se
 void write(const EndAt& m, proto::SwarmMessage& out) { out.mutable_end_at()->set_step(m.step); }
 
 void write(const Restored& m, proto::SwarmMessage& out) { out.mutable_restored()->set_generation(m.generation); }
+
+void write(const Paused& m, proto::SwarmMessage& out) { out.mutable_paused()->set_generation(m.generation); }
 
 Introduction read(const proto::Introduction& p) {
   return {.contact = contact_of(p.contact()),
@@ -324,7 +327,8 @@ Plan read(const proto::Plan& p) {
                      .since = q.since(),
                      .from = count(q.from(), kMaxBytes),
                      .here = !q.away(),
-                     .restores = q.restores()};
+                     .restores = q.restores(),
+                     .empty = q.empty()};
     if (peer.since > plan.generation) refuse("a plan with somebody who is still to come");
     if (peer.weight == 0 || peer.cluster >= kMaxPlannedPeers || peer.stage >= kMaxPlannedPeers ||
         peer.begin >= peer.end || peer.end > kMaxLayers || peer.in_flight == 0 || peer.in_flight > kMaxInFlight) {
@@ -416,6 +420,8 @@ EndAt read(const proto::EndAt& p) { return {.step = p.step()}; }
 
 Restored read(const proto::Restored& p) { return {.generation = p.generation()}; }
 
+Paused read(const proto::Paused& p) { return {.generation = p.generation()}; }
+
 }  // namespace
 
 bool is_file_name(std::string_view name) {
@@ -476,6 +482,8 @@ SwarmMessage decode_swarm_message(std::span<const std::byte> bytes) {
       return read(message.end_at());
     case Content::kRestored:
       return read(message.restored());
+    case Content::kPaused:
+      return read(message.paused());
     case Content::kSurvey:
       return read(message.survey());
     case Content::kSurveyed:

@@ -105,7 +105,8 @@ struct PlannedPeer {
   std::uint32_t since = 0;           // generation in which it came to this place; 0: the first
   std::uint64_t from = 0;            // takes part in rounds after so many steps
   bool here = true;                  // else nobody does its work at the moment
-  bool restores = false;             // somebody new is there, and gets what others have after `from` steps, or now
+  bool restores = false;             // somebody of its cluster is new: gets what others have after `from` steps, or now
+  bool empty = false;                // nobody is there, not even somebody who waits for others of its cluster
 
   bool operator==(const PlannedPeer&) const = default;
 };
@@ -123,9 +124,16 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-// A peer that came later has got from others what belongs to its place.
+// A peer whose cluster has lost somebody has stopped, and waits for who comes.
+struct Paused {
+  std::uint32_t generation = 0;  // of the plan in which it is so
+
+  bool operator==(const Paused&) const = default;
+};
+
+// A peer has got from others what belongs to its place: it came later, or somebody of its cluster did.
 struct Restored {
-  std::uint32_t generation = 0;
+  std::uint32_t generation = 0;  // in which it was to
 
   bool operator==(const Restored&) const = default;
 };
@@ -247,7 +255,7 @@ struct EndAt {
 };
 
 using SwarmMessage = std::variant<Introduction, Assignment, Ready, Plan, Linked, Begin, StepReport, Evaluated, Ended,
-                                  Failed, Stop, Saved, Kept, Halted, EndAt, Survey, Surveyed, Restored>;
+                                  Failed, Stop, Saved, Kept, Halted, EndAt, Survey, Surveyed, Restored, Paused>;
 
 inline constexpr std::size_t kMaxPlannedPeers = 4096;
 inline constexpr std::uint32_t kMaxLayers = 1 << 16;

@@ -10,7 +10,11 @@
 namespace rookery::net::internal {
 
 LinkCore::LinkCore(Clock& clock, std::vector<std::unique_ptr<Pipe>> pipes, LinkOptions options)
-    : clock_(clock), options_(std::move(options)), heard_(clock.now()), linger_(clock) {
+    : clock_(clock),
+      options_(std::move(options)),
+      heard_(clock.now()),
+      patience_(options_.heartbeat, options_.silence),
+      linger_(clock) {
   ROOKERY_CHECK(!pipes.empty());
   for (auto& pipe : pipes) lanes_.push_back(std::make_unique<Lane>(*this, std::move(pipe)));
 }
@@ -198,7 +202,9 @@ Traffic LinkCore::traffic(std::uint16_t purpose) const {
 void LinkCore::heard(std::size_t bytes) {
   if (bytes == 0) return;
   statistics_.bytes_received += bytes;
-  heard_ = clock_.now();
+  const Time now = clock_.now();
+  patience_.heard(now - heard_);
+  heard_ = now;
   gauge_.came(heard_, bytes);
 }
 
@@ -217,8 +223,8 @@ Task<> LinkCore::watch(std::shared_ptr<LinkCore> /*keeps it alive*/) {
     if (failure_) break;
     const Time now = clock_.now();
     // Whoever was frozen itself hears nothing of what was said meanwhile, and must listen before it judges.
-    if (now - slept > options_.heartbeat + options_.silence / 2) heard_ = now;
-    if (now - heard_ > options_.silence) {
+    if (now - slept > options_.heartbeat + patience_.limit() / 2) heard_ = now;
+    if (now - heard_ > patience_.limit()) {
       fail(Failure::kSilent, fmt::format("silent for {}", format_duration(now - heard_)));
       break;
     }

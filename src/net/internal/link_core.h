@@ -11,6 +11,7 @@
 #include "net/internal/channel_core.h"
 #include "net/internal/gauge.h"
 #include "net/internal/lane.h"
+#include "net/internal/patience.h"
 #include "net/link.h"
 
 namespace rookery::net::internal {
@@ -95,6 +96,7 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   Gauge gauge_;
   std::map<std::uint16_t, Traffic> traffic_;  // by purpose
   Time heard_{};                              // when bytes arrived last
+  Patience patience_;                         // with silence
   Signal ended_;
   Alarm linger_;
 };

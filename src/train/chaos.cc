@@ -1,0 +1,124 @@
+#include "train/chaos.h"
+
+#include <cmath>
+#include <csignal>
+#include <limits>
+#include <set>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/suggest.h"
+#include "base/units.h"
+
+namespace rookery::train {
+namespace {
+
+constexpr double kMostRate = 100;  // a second
+constexpr std::chrono::seconds kUsualRejoin(10), kUsualThaw(20);
+
+std::string trimmed(std::string text) {
+  const auto first = text.find_first_not_of(' '), last = text.find_last_not_of(' ');
+  return first == std::string::npos ? "" : text.substr(first, last - first + 1);
+}
+
+double parse_rate(const std::string& what, const std::string& text) {
+  std::size_t used = 0;
+  double rate = -1;
+  try {
+    rate = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  if (used == 0 || text.substr(used) != "/s" || !(rate >= 0 && rate <= kMostRate)) {
+    throw InputError("--chaos: '{} {}' is no rate; write it like \"{} 0.02/s\"", what, text, what);
+  }
+  return rate;
+}
+
+double seconds_of(std::chrono::nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+ChaosOptions parse_chaos(const std::string& text) {
+  static const std::vector<std::string> kKnown = {"kill", "freeze", "rejoin", "thaw"};
+  ChaosOptions options{.rejoin = kUsualRejoin, .thaw = kUsualThaw};
+  std::set<std::string> seen;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string part = trimmed(text.substr(begin, end - begin));
+    begin = end + 1;
+    const std::size_t space = std::min(part.find(' '), part.size());
+    const std::string what = part.substr(0, space), value = trimmed(part.substr(space));
+    if (!seen.insert(what).second) throw InputError("--chaos: '{}' stands there twice", what);
+    if (what == "kill") {
+      options.kills = parse_rate(what, value);
+    } else if (what == "freeze") {
+      options.freezes = parse_rate(what, value);
+    } else if (what == "rejoin") {
+      options.rejoin = parse_duration(value);
+    } else if (what == "thaw") {
+      options.thaw = parse_duration(value);
+    } else {
+      throw InputError("--chaos: there is no '{}'{}; write it like \"kill 0.02/s, freeze 0.01/s, rejoin 10s\"", what,
+                       did_you_mean(what, kKnown));
+    }
+  }
+  if (options.kills + options.freezes == 0) {
+    throw InputError("--chaos: nothing would happen; say how often, like \"kill 0.02/s\"");
+  }
+  return options;
+}
+
+ChaosSchedule::ChaosSchedule(ChaosOptions options, std::size_t peers, std::uint64_t seed)
+    : options_(options), peers_(peers), seed_(seed) {
+  ROOKERY_CHECK(peers > 0);
+  pass();
+}
+
+// Independent events of both kinds: the time to the next is exponential, by the sum of their rates.
+void ChaosSchedule::pass() {
+  const double rate = options_.kills + options_.freezes;
+  if (rate <= 0) {
+    next_.at = std::numeric_limits<double>::infinity();
+    return;
+  }
+  Random random({seed_, word_of("chaos"), drawn_++});
+  next_.at -= std::log1p(-random.uniform()) / rate;
+  next_.kind = random.uniform() * rate < options_.kills ? Blow::Kind::kKill : Blow::Kind::kFreeze;
+  next_.peer = random.below(peers_);
+}
+
+Chaos::Chaos(ChaosOptions options, std::uint64_t seed, LocalPeers& peers)
+    : options_(options), peers_(peers), schedule_(options, peers.size(), seed), fates_(peers.size()) {}
+
+void Chaos::look(double seconds) {
+  for (; schedule_.next().at <= seconds; schedule_.pass()) strike(schedule_.next());
+  for (std::size_t peer = 0; peer < fates_.size(); ++peer) care_for(peer, seconds);
+}
+
+void Chaos::strike(const Blow& blow) {
+  Fate& fate = fates_[blow.peer];
+  if (peers_.has_ended(blow.peer) || fate.thaws_at > 0) return;
+  const bool kills = blow.kind == Blow::Kind::kKill;
+  spdlog::warn("chaos: {} {}", kills ? "killed" : "froze", peers_.name(blow.peer));
+  peers_.send_signal(blow.peer, kills ? SIGKILL : SIGSTOP);
+  if (!kills) fate.thaws_at = blow.at + seconds_of(options_.thaw);
+}
+
+// Goes on after a while if it is frozen, and comes again after a while if it has gone, for whatever reason.
+void Chaos::care_for(std::size_t peer, double seconds) {
+  Fate& fate = fates_[peer];
+  if (fate.thaws_at > 0 && seconds >= fate.thaws_at) {
+    fate.thaws_at = 0;
+    peers_.send_signal(peer, SIGCONT);
+  }
+  if (options_.rejoin.count() == 0 || !peers_.has_ended(peer)) return;
+  if (fate.returns_at == 0) fate.returns_at = seconds + seconds_of(options_.rejoin);
+  if (seconds < fate.returns_at) return;
+  fate = {};
+  spdlog::warn("chaos: {} comes again", peers_.name(peer));
+  peers_.start_again(peer);
+}
+
+}  // namespace rookery::train

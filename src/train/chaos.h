@@ -1,0 +1,76 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "train/local_peers.h"
+
+namespace rookery::train {
+
+// What is done to the peers of a local swarm, to see whether the run bears it.
+struct ChaosOptions {
+  double kills = 0, freezes = 0;       // a second, of all peers together
+  std::chrono::nanoseconds rejoin{0};  // after which a peer that has gone comes again; 0: it does not
+  std::chrono::nanoseconds thaw{0};    // after which a frozen one goes on
+
+  bool operator==(const ChaosOptions&) const = default;
+};
+
+// "kill 0.02/s, freeze 0.01/s, rejoin 10s, thaw 20s": in any order, each at most once. What is left out: no kills, no
+// freezes, rejoin 10s, thaw 20s. Throws InputError, one sentence.
+ChaosOptions parse_chaos(const std::string& text);
+
+// What happens to whom, and when: drawn from the seed, however long a run takes.
+struct Blow {
+  enum class Kind { kKill, kFreeze };
+
+  double at = 0;  // seconds since the beginning
+  Kind kind{};
+  std::size_t peer = 0;
+
+  bool operator==(const Blow&) const = default;
+};
+
+class ChaosSchedule {
+ public:
+  // Requires: peers > 0
+  ChaosSchedule(ChaosOptions options, std::size_t peers, std::uint64_t seed);
+
+  // The next one; endlessly late if there are none.
+  const Blow& next() const { return next_; }
+  void pass();
+
+ private:
+  ChaosOptions options_;
+  std::size_t peers_;
+  std::uint64_t seed_, drawn_ = 0;
+  Blow next_;
+};
+
+// Carries a schedule out on real processes. Whoever is hit while it is not there is spared.
+class Chaos {
+ public:
+  // The peers outlive this.
+  Chaos(ChaosOptions options, std::uint64_t seed, LocalPeers& peers);
+
+  // Does what is due `seconds` after the beginning; to be called often.
+  void look(double seconds);
+
+ private:
+  struct Fate {
+    double thaws_at = 0, returns_at = 0;  // 0: it does not have to
+  };
+
+  void strike(const Blow& blow);
+  void care_for(std::size_t peer, double seconds);
+
+  ChaosOptions options_;
+  LocalPeers& peers_;
+  ChaosSchedule schedule_;
+  std::vector<Fate> fates_;
+};
+
+}  // namespace rookery::train

@@ -1,0 +1,66 @@
+#include "train/chaos.h"
+
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace rookery::train {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_chaos(text);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ChaosTest, IsWrittenInWords) {
+  EXPECT_EQ(parse_chaos("kill 0.02/s, freeze 0.01/s, rejoin 30s, thaw 5s"),
+            (ChaosOptions{.kills = 0.02, .freezes = 0.01, .rejoin = 30s, .thaw = 5s}));
+  EXPECT_EQ(parse_chaos("freeze 1/s"), (ChaosOptions{.freezes = 1, .rejoin = 10s, .thaw = 20s}));
+  EXPECT_EQ(parse_chaos("rejoin 0s,kill 2/s"), (ChaosOptions{.kills = 2, .rejoin = 0s, .thaw = 20s}));
+}
+
+TEST(ChaosTest, MistakesGetASentence) {
+  EXPECT_THAT(refusal(""), HasSubstr("there is no ''"));
+  EXPECT_THAT(refusal("kil 1/s"), HasSubstr("did you mean"));
+  EXPECT_THAT(refusal("kill 1"), HasSubstr("is no rate"));
+  EXPECT_THAT(refusal("kill -1/s"), HasSubstr("is no rate"));
+  EXPECT_THAT(refusal("kill often"), HasSubstr("is no rate"));
+  EXPECT_THAT(refusal("kill 1/s, kill 2/s"), HasSubstr("twice"));
+  EXPECT_THAT(refusal("kill 1/s, rejoin soon"), HasSubstr("soon"));
+  EXPECT_THAT(refusal("rejoin 5s"), HasSubstr("nothing would happen"));
+}
+
+TEST(ChaosTest, BlowsFollowFromTheSeed) {
+  const ChaosOptions options{.kills = 0.3, .freezes = 0.1};
+  ChaosSchedule one(options, 4, 7), same(options, 4, 7), other(options, 4, 8);
+  bool differs = false;
+  std::size_t kills = 0;
+  std::set<std::size_t> hit;
+  constexpr std::size_t kMany = 4000;
+  double last = 0;
+  for (std::size_t i = 0; i < kMany; ++i, one.pass(), same.pass(), other.pass()) {
+    EXPECT_EQ(one.next(), same.next());
+    EXPECT_GE(one.next().at, last);
+    last = one.next().at;
+    differs = differs || !(one.next() == other.next());
+    kills += one.next().kind == Blow::Kind::kKill ? 1 : 0;
+    hit.insert(one.next().peer);
+  }
+  EXPECT_TRUE(differs);
+  EXPECT_EQ(hit, (std::set<std::size_t>{0, 1, 2, 3}));
+  EXPECT_NEAR(static_cast<double>(kills) / kMany, 0.75, 0.05);
+  EXPECT_NEAR(last / kMany, 1 / 0.4, 0.15);
+}
+
+}  // namespace
+}  // namespace rookery::train
