@@ -405,6 +405,28 @@ class SwarmTest(SwarmProcessTest):
                     samples = [line["samples"] for line in self.metrics()]
                     self.assertEqual(samples[-1] - samples[-2], samples[0] * 2 // 3)
 
+    def test_a_peer_that_lies_is_found_out_and_harms_nobody(self):
+        settings = ["train.steps=60", "sync.interval=4", "sync.warmup_steps=4", "train.eval_every=60",
+                    "train.checkpoint_every=60", "train.batch=8"]
+        for method, robust, fault in (("diloco", "trimmed-mean", "flip"), ("allreduce", "clip", "nan"),
+                                      ("local-sgd", "trimmed-mean", "scale")):
+            with self.subTest(method=method, fault=fault):
+                losses = []
+                for peers, more in ((3, []), (4, [f"sync.robust={robust}", f"peer.3.fault={fault}"])):
+                    shutil.rmtree(self.folder / "run", ignore_errors=True)
+                    process = self.start_swarm(*settings, f"sync.method={method}", f"swarm.peers={peers}",
+                                               f"swarm.clusters={peers}", *more)
+                    code, _, err = self.finish(process)
+                    self.assertEqual(code, 0, err)
+                    losses.append(json.loads((self.folder / "run" / "summary.json").read_text())["eval_loss"])
+                events = self.events()
+                for kind in ("suspected", "expelled", "lost"):
+                    self.assertEqual({event["peer"] for event in events if event["event"] == kind}, {"peer-3"}, kind)
+                summary = json.loads((self.folder / "run" / "summary.json").read_text())
+                self.assertEqual(summary["expelled"], ["peer-3"])
+                self.assertTrue(summary["identical_copies"])
+                self.assertLess(abs(losses[1] / losses[0] - 1), 0.05)
+
     def test_somebody_new_takes_the_place_of_a_lost_peer(self):
         for method, trains in (("allreduce", True), ("allreduce", False), ("diloco", True), ("local-sgd", False)):
             with self.subTest(method=method, trains=trains):
@@ -517,6 +539,8 @@ class SwarmTest(SwarmProcessTest):
         self.assert_wrong_input(train("sync.method=gossip", "sync.topology=alternating-exp-ring"),
                                 "alternating-exp-ring")
         self.assert_wrong_input(train("sync.method=diloco", "sync.interval=4", "sync.delay=4"), "sync.delay")
+        self.assert_wrong_input(train("sync.method=gossip", "sync.robust=clip"), "sync.robust", "gossip")
+        self.assert_wrong_input(train("sync.method=local-sgd", "sync.robust=clip"), "local-sgd", "trimmed-mean")
         self.assert_wrong_input(self.run_program("join", "rookery-nonsense"), "ticket")
         self.assertFalse((self.folder / "run").exists())
 

@@ -62,6 +62,9 @@ void say_in_words(const Shown& run, const train::RunOutcome& outcome) {
     fmt::print("{:<12} {:.3g} between a copy and the average of all, before they were made one{}\n", "distance",
                *s.consensus_distance, differ ? "; they still differ, which should not be" : "");
   }
+  if (!s.expelled.empty()) {
+    fmt::print("{:<12} {}: what they brought to rounds could not be right\n", "expelled", fmt::join(s.expelled, ", "));
+  }
   for (const observe::PeerSummary& peer : s.peers) {
     if (peer.eval_loss) fmt::print("{}", loss_line(peer.name, *peer.eval_loss, {}, classes));
   }

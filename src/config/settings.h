@@ -147,6 +147,7 @@ struct Peer {
   std::chrono::nanoseconds step_time{0};
   std::optional<Bytes> memory;  // none: "unlimited"
   std::string host;
+  std::string fault = "none";
 
   bool operator==(const Peer&) const = default;
 };

@@ -170,8 +170,8 @@ TEST_F(SettingsTest, OverridesTakeTomlValues) {
 }
 
 TEST_F(SettingsTest, OverridesReachSinglePeers) {
-  const Settings s = set({"swarm.peers=3", "peer.1.speed=0.5", "peer.1.host=b"});
-  EXPECT_EQ(s.peers, (std::vector<Peer>{{}, {0.5, 0, 0s, std::nullopt, "b"}}));
+  const Settings s = set({"swarm.peers=3", "peer.1.speed=0.5", "peer.1.host=b", "peer.1.fault=flip"});
+  EXPECT_EQ(s.peers, (std::vector<Peer>{{}, {0.5, 0, 0s, std::nullopt, "b", "flip"}}));
   EXPECT_EQ(refusal_of_set("peer.x.speed=1"),
             "--set: peer.x.speed is not a known key; write peer.NUMBER.KEY, e.g. peer.0.speed");
   EXPECT_THAT(refusal_of_set("peer.99999999999.speed=1"), HasSubstr("not a known key"));

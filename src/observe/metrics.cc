@@ -87,6 +87,7 @@ Json to_json(const Summary& summary) {
   }
   add_if(object, "consensus_distance", summary.consensus_distance);
   if (summary.identical_copies) object["identical_copies"] = *summary.identical_copies;
+  if (!summary.expelled.empty()) object["expelled"] = summary.expelled;
   add_if(object, "predicted_step_seconds", summary.predicted_step_seconds);
   add_if(object, "measured_step_seconds", summary.measured_step_seconds);
   if (summary.samples_left_out) object["samples_left_out"] = *summary.samples_left_out;

@@ -92,6 +92,7 @@ struct Summary {
   std::int64_t rounds_failed = 0;                  // and were left out, of all peers
   std::optional<double> consensus_distance{};      // of the copies before they were made one at the end
   std::optional<bool> identical_copies{};          // after that, to the last bit
+  std::vector<std::string> expelled{};             // peers that brought nonsense to rounds; left out if there are none
   std::optional<double> predicted_step_seconds{};  // before the first step
   std::optional<double> measured_step_seconds{};
   std::optional<std::int64_t> samples_left_out{};  // in these steps; not said where pulls take the place of steps

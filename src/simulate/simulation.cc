@@ -237,7 +237,8 @@ void Simulation::set_up(std::size_t rank) {
   peer.wiring = std::make_unique<train::Wiring>(
       world_.clock(), world_.executor(), plan_, *clusters_, rank,
       [this, rank](std::size_t other) { return cables_->link(rank, other); }, *peer.compute);
-  if (changes()) {
+  const bool robust = blueprint_.settings.sync.robust != "off" && clusters_->ranks.size() > 1;
+  if (changes() || robust) {  // also where all stay, rounds that are robust are those of peers that may go
     peer.wiring->let_change([this](std::size_t cluster) { return attendance_->is_whole(cluster); });
   }
   peer.member = std::make_unique<train::Member>(world_.clock(), *peer.compute, peer.wiring->stage(),

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include <boost/asio/co_spawn.hpp>
@@ -24,6 +26,7 @@ constexpr std::uint64_t kBytesPerParameter = 128;  // of a checkpoint, at most, 
 constexpr std::uint64_t kBytesBeside = 64 << 20;   // for what is not parameters
 constexpr std::uint32_t kMostSurveys = 3;          // that fail
 constexpr Duration kUntilNextSurvey = std::chrono::seconds(2);
+constexpr std::size_t kSuspicionsOfOne = 3;                // that count, where there is nobody else
 constexpr double kLongestStep = 3600;                      // in seconds; whoever says more is not believed
 constexpr Duration kDismissal = std::chrono::seconds(10);  // for those who wait to end, when all others have
 
@@ -61,6 +64,8 @@ struct Seat {
   bool is_late = false;        // came when the run had begun, and has not taken part yet
   bool paused = false;         // somebody of its cluster was lost, and it has stopped
   std::uint32_t restored = 0;  // the last generation in which it has got what belongs to its place
+  std::map<std::uint32_t, std::size_t> suspected_by{};  // clusters, and how often
+  std::set<std::string> accusers{};                     // their peers
 
   bool is_done() const { return (ended && unfetched.empty()) || gone; }
 };
@@ -250,6 +255,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   void heard(Seat& seat, const wire::Introduction& introduction) {
     if (introduction.contact.name != seat.name()) throw wire::WireError("introduced itself by another name");
     if (stopping_) refuse(seat, "the run is over");
+    if (expelled_.contains(seat.guest.key)) refuse(seat, "was expelled from this run");
     if (plan_ && !may_be_spare()) refuse(seat, "the run has begun without it, and no place is free");
     const auto same_name = [&](const auto& other) { return other->name() == seat.name() && !other->gone; };
     if (std::ranges::any_of(seats_, same_name) || std::ranges::any_of(latecomers_, same_name)) {
@@ -557,6 +563,44 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     watcher_.evaluated(seat.name(), evaluation);
   }
 
+  // Whoever is named may be gone by now.
+  void heard(Seat& seat, const wire::Suspected& suspected) {
+    if (!begun_ || !seat.linked) throw wire::WireError("suspected somebody out of turn");
+    const auto found = std::ranges::find_if(
+        seats_, [&](const auto& other) { return other->name() == suspected.culprit && !other->gone && !other->ended; });
+    if (found == seats_.end() || stopping_) return;
+    Seat& culprit = **found;
+    const std::uint32_t by = plan_->peers[rank_of(seat)].cluster;
+    if (by == plan_->peers[rank_of(culprit)].cluster) throw wire::WireError("suspected its own cluster");
+    ++culprit.suspected_by[by];
+    if (culprit.accusers.insert(seat.name()).second) {
+      watcher_.suspected(culprit.name(), seat.name(), suspected.text);
+    }
+    if (is_convicted(culprit)) expel(culprit, suspected.text);
+  }
+
+  // One cluster alone may be the one that lies.
+  bool is_convicted(const Seat& culprit) const {
+    std::set<std::uint32_t> others;
+    for (const wire::PlannedPeer& peer : plan_->peers) {
+      if (is_whole(peer.cluster)) others.insert(peer.cluster);
+    }
+    others.erase(plan_->peers[rank_of(culprit)].cluster);
+    std::size_t accusing = 0, times = 0;
+    for (const auto& [cluster, how_often] : culprit.suspected_by) {
+      if (!others.contains(cluster)) continue;
+      ++accusing;
+      times += how_often;
+    }
+    return others.size() == 1 ? times >= kSuspicionsOfOne : 2 * accusing > others.size();
+  }
+
+  void expel(Seat& culprit, const std::string& why) {
+    if (!expelled_.insert(culprit.guest.key).second) return;
+    watcher_.expelled(culprit.name(), why);
+    culprit.link->close(LinkError(Failure::kRefused, "", fmt::format("was expelled, because it {}", why)));
+  }
+
   void heard(Seat& seat, const wire::Halted& halted) {
     if (!(stopping_ || dismissed_) || !begun_ || seat.halted) throw wire::WireError("halted out of turn");
     seat.halted = halted.step;
@@ -714,6 +758,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   net::Relay relay_;                               // for peers that cannot dial each other
   std::vector<std::shared_ptr<Seat>> seats_;       // in the order of ranks, once there is a plan
   std::vector<std::shared_ptr<Seat>> latecomers_;  // who have no place yet
+  std::set<net::Fingerprint> expelled_;
   std::optional<wire::Plan> plan_;
   std::optional<std::string> failure_;
   Time deadline_ = kNever;  // for what everybody has to do now

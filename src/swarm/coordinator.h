@@ -38,6 +38,11 @@ class Watcher {
   virtual bool keep(std::uint64_t /*step*/, const std::filesystem::path& /*folder*/) { return true; }
   virtual void saved(const std::string& /*peer*/, std::uint64_t /*step*/) {}
 
+  // A peer has found that another one brings what cannot be right; said once for every two of them. Most have: that one
+  // has to go, and is lost.
+  virtual void suspected(const std::string& /*culprit*/, const std::string& /*by*/, const std::string& /*why*/) {}
+  virtual void expelled(const std::string& /*peer*/, const std::string& /*why*/) {}
+
   // Somebody was lost after the begin: the others go on by another plan, or the run ends.
   virtual void lost(const std::string& /*peer*/, const std::string& /*why*/) {}
 };
@@ -94,6 +99,9 @@ struct CoordinatorOptions {
 // A peer that is lost before there is a plan makes room for another. If one is lost later, the others get another plan,
 // of the next generation, and go on without it. If they cannot, that ends the run: they are told to stop, one of them
 // saves its copy, and run() names the peer that was lost.
+//
+// Whom more than half of the other clusters suspect is expelled: its link is closed, and it may not come again. Where
+// there is only one other cluster, that has to say so several times.
 //
 // Confined to the host's executor. The host listens, and outlives this; so does the watcher.
 class Coordinator {

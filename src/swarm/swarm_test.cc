@@ -68,6 +68,7 @@ class ModelledWork : public Work {
       }
       if (!is_whole(rank)) continue;  // this step is lost
       steps_done = step++;
+      if (!suspects.empty()) report(wire::Suspected{.culprit = suspects, .text = "brought nonsense"});
       report(wire::StepReport{.step = steps_done, .loss = 1.0 / static_cast<double>(steps_done)});
     }
     if (!checkpoint.empty()) {
@@ -122,6 +123,7 @@ class ModelledWork : public Work {
   wire::Plan plan{};
   bool goes_on = false;                          // without those who were lost
   std::uint32_t paused_in = 0, restored_in = 0;  // generations
+  std::string suspects{};                        // whom it suspects in every step
 
  private:
   bool is_whole(std::size_t peer) const {
@@ -194,8 +196,13 @@ class Witness : public Watcher {
   void ended(const std::string& peer, const wire::Ended&) override { who_ended.insert(peer); }
   void lost(const std::string& peer, const std::string&) override { who_was_lost.push_back(peer); }
   void entered(const wire::PlannedPeer& peer) override { who_entered.push_back(peer.contact.name); }
+  void suspected(const std::string& culprit, const std::string& by, const std::string&) override {
+    suspicions.emplace(culprit, by);
+  }
+  void expelled(const std::string& peer, const std::string&) override { who_was_expelled.push_back(peer); }
 
-  std::vector<std::string> who_joined, who_left, who_was_lost, who_entered;
+  std::vector<std::string> who_joined, who_left, who_was_lost, who_entered, who_was_expelled;
+  std::multimap<std::string, std::string> suspicions;
   std::set<std::string> who_ended;
   std::map<std::string, std::string> refusals;
   std::map<std::string, std::uint64_t> steps;
@@ -592,6 +599,46 @@ TEST_F(SwarmTest, TheOthersGoOnWithoutThoseWhoAreLost) {
 }
 
 // Others come in the place of those who were lost, and do the rest of the steps with all.
+// Whom most others suspect has to go, and the others go on; one alone cannot drive anybody out.
+TEST_F(SwarmTest, WhomMostSuspectIsExpelled) {
+  options_.goes_on = [](const wire::Plan& plan) {
+    return std::ranges::count_if(plan.peers, [](const auto& peer) { return peer.here; }) > 1;
+  };
+  options_.fits = [](const wire::Plan&, std::size_t, const Means&) { return true; };
+  coordinate(4);
+  const auto suspect = [](std::string whom) {
+    return [whom](ModelledWork& work) {
+      work.goes_on = true;
+      work.suspects = whom;
+    };
+  };
+  EXPECT_EQ(run(all(join("a", 1ms, 200, suspect("d")), join("b", 1ms, 200, suspect("d")),
+                    join("c", 1ms, 200, suspect("")), join("d", 1ms, 200, suspect("a")))),
+            "");
+  EXPECT_THAT(witness_.who_was_expelled, ElementsAre("d"));
+  EXPECT_THAT(witness_.who_was_lost, ElementsAre("d"));
+  EXPECT_LE(witness_.suspicions.count("d"), 2u);  // each is told once
+  ASSERT_TRUE(peers_["d"].failure);
+  EXPECT_THAT(*peers_["d"].failure, HasSubstr("was expelled, because it brought nonsense"));
+  for (const char* name : {"a", "b", "c"}) {
+    EXPECT_FALSE(peers_[name].failure) << name << ": " << *peers_[name].failure;
+    EXPECT_EQ(peers_[name].work->steps_done, 200u) << name;
+  }
+}
+
+TEST_F(SwarmTest, OfTwoTheOtherIsExpelledWhenItWasSuspectedSeveralTimes) {
+  options_.goes_on = [](const wire::Plan&) { return true; };
+  coordinate(2);
+  const auto suspect = [](ModelledWork& work) {
+    work.goes_on = true;
+    work.suspects = "b";
+  };
+  EXPECT_EQ(run(all(join("a", 1ms, 50, suspect), join("b", 1ms, 50))), "");
+  EXPECT_THAT(witness_.who_was_expelled, ElementsAre("b"));
+  EXPECT_GE(peers_["b"].work->steps_done, 3u);
+  EXPECT_EQ(peers_["a"].work->steps_done, 50u);
+}
+
 TEST_F(SwarmTest, WhoeverComesLaterTakesAFreePlace) {
   options_.goes_on = [](const wire::Plan& plan) {
     return std::ranges::count_if(plan.peers, [](const auto& peer) { return peer.here; }) > 1;

@@ -1,6 +1,8 @@
 #include "sync/changing_rounds.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "base/signal.h"
 #include "collective/ring_all_reduce.h"
 #include "collective/ring_broadcast.h"
+#include "collective/robust_reduce.h"
 #include "plan/grid.h"
 #include "sync/internal/purpose.h"
 #include "sync/internal/start_round.h"
@@ -22,6 +25,9 @@ using collective::RingAllReduce;
 using net::LinkError;
 
 constexpr std::size_t kRoundsApart = 4, kSizesApart = 8;  // that cannot be taken for each other
+constexpr std::size_t kOtherChannels = 3;                 // of a ring besides those of its steps
+constexpr std::size_t kTimesInARow = 3;                   // that whoever is suspected was out of line
+constexpr std::size_t kRobustChunks = 4;                  // in a usual one: an owner has those of all members in memory
 
 // How far a member is with a round that another one asks about: it has no result, and will not have one any more; or it
 // has one. As floats, which are exact with every codec.
@@ -53,10 +59,11 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
       if (co_await std::move(agreeing)) {
         const std::shared_ptr<Attempt> attempt = ring.attempt;
         std::optional<LinkError> failure;
+        std::vector<collective::Finding> findings;
         try {
           if (attempt) {  // else it is alone
             auto running = attempt->run({.values = values, .weight = ring.weight, .lost = lost});
-            co_await std::move(running);
+            findings = co_await std::move(running);
           }
         } catch (const LinkError& error) {
           failure = error;
@@ -64,6 +71,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
         if (failure) ring.fail(attempt, *failure);
         if (ring.is_given_up) throw LinkError(*ring.failure);  // and the memory may be gone
         if (!failure) {
+          self->judge(ring, findings);
           if (attempt && attempt->has_served()) ring.let_go();
           break;
         }
@@ -90,6 +98,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
       for (std::size_t slot = 0; slot < options_.slots; ++slot) {
         Ring& ring = ring_of({slot, turn});
         ++ring.changes;
+        ring.out_of_line.erase(place);
         ring.fail(ring.attempt, LinkError(net::Failure::kCancelled, "", "others have come or gone"));
         tell_of_last(slot, turn);
       }
@@ -119,6 +128,15 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
       broadcast_channel_.index += static_cast<std::uint32_t>(steps);
     }
 
+    // What follows are means by this rule, instead of sums.
+    void resist(collective::Circle circle, collective::Robust rule) {
+      net::ChannelId first = broadcast_channel_;
+      ++first.index;
+      means_.emplace(clock_, std::move(circle), first,
+                     collective::RobustReduceOptions{
+                         .rule = rule, .chunk_bytes = options_.chunk_bytes / kRobustChunks, .stall = options_.stall});
+    }
+
     // Returns how far each of them is.
     Task<std::vector<float>> greet(float own) {
       std::vector<float> all(ring_.size);
@@ -131,16 +149,21 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
       co_return all;
     }
 
-    // The sum, or the result that a member had.
-    Task<> run(collective::Contribution contribution) {
-      if (!server_) {
-        auto summing = sums_.run(contribution);
-        co_await std::move(summing);
-      } else {
+    // The sum, or the result that a member had. Returns what was found about members, by rank.
+    Task<std::vector<collective::Finding>> run(collective::Contribution contribution) {
+      std::vector<collective::Finding> findings;
+      if (server_) {
         auto serving = serve(contribution.values);
         co_await std::move(serving);
         std::ranges::fill(contribution.lost, 0.0f);  // it is in the result, as far as anybody knows
+      } else if (means_) {
+        auto reducing = means_->run(contribution.values);
+        findings = co_await std::move(reducing);
+      } else {
+        auto summing = sums_.run(contribution);
+        co_await std::move(summing);
       }
+      co_return findings;
     }
 
     // `result`: of the one that serves it; memory for it at all others.
@@ -156,6 +179,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
 
     void cancel(const LinkError& reason) {
       sums_.cancel(reason);
+      if (means_) means_->cancel(reason);
       if (broadcast_) broadcast_->cancel(reason);
     }
 
@@ -165,6 +189,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     collective::AllReduceOptions options_;
     net::ChannelId broadcast_channel_;
     RingAllReduce sums_;
+    std::optional<collective::RobustReduce> means_;
     std::optional<collective::RingBroadcast> broadcast_;
     std::optional<std::size_t> server_;
   };
@@ -190,7 +215,8 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     bool is_over = false;               // and some are, but without a result
     std::shared_ptr<const LinkError> failure = std::make_shared<LinkError>(net::Failure::kClosed, "", "was not made");
     bool is_given_up = false;
-    std::uint64_t changes = 0, changes_before = 0;  // of places: so far, and when it was made
+    std::uint64_t changes = 0, changes_before = 0;     // of places: so far, and when it was made
+    std::map<std::size_t, std::size_t> out_of_line{};  // for how many rounds now, by place
     Signal changed{};
 
     void forget_last() {
@@ -254,19 +280,32 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     return *rings_[which.slot * turns_.size() + which.number % turns_.size()];
   }
 
+  // Says who lies, by what was found in a round.
+  void judge(Ring& ring, const std::vector<collective::Finding>& findings) const {
+    std::map<std::size_t, std::size_t> out_of_line;
+    for (const collective::Finding& finding : findings) {
+      const std::size_t place = ring.places[finding.member];
+      const auto before = ring.out_of_line.find(place);
+      const std::size_t times = out_of_line[place] = before == ring.out_of_line.end() ? 1 : before->second + 1;
+      const bool is_certain = finding.kind == collective::Finding::Kind::kNotFinite || times >= kTimesInARow;
+      if (is_certain && options_.suspect) options_.suspect(place, finding.text());
+    }
+    ring.out_of_line = std::move(out_of_line);
+  }
+
   // Those who are there, and take part in a round.
   struct Members {
     std::vector<std::size_t> places{};
     std::vector<net::Link*> links{};
-    std::size_t own = 0;  // place of this peer
-    float weight = 1;     // in the mean
+    std::vector<float> weights{};  // in the mean
+    std::size_t own = 0;           // place of this peer among them
     std::uint32_t generation = 0;
   };
 
   // Throws LinkError if this peer takes no part.
   Members members_of(Which which) const {
     Members members{.generation = options_.generation};
-    double weights = 0, weight = 1;
+    std::vector<double> weights;
     for (const std::size_t place : turns_[which.number % turns_.size()]) {
       const Holder holder = holder_of_(place);
       members.generation = std::max(members.generation, holder.since);
@@ -274,14 +313,14 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
       if (place == rank_) {
         if (!takes_part || is_cancelled_) throw LinkError(net::Failure::kClosed, "", "takes no part at the moment");
         members.own = members.links.size();
-        weight = holder.weight;
       }
       if (!takes_part) continue;
       members.places.push_back(place);
       members.links.push_back(holder.link);
-      weights += holder.weight;
+      weights.push_back(holder.weight);
     }
-    members.weight = static_cast<float>(weight / weights);
+    const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
+    for (const double weight : weights) members.weights.push_back(static_cast<float>(weight / all));
     return members;
   }
 
@@ -293,7 +332,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     if (!ring.failure && ring.generation == members.generation && ring.places == members.places) return;
     if (ring.attempt) ring.attempt->cancel(LinkError(net::Failure::kCancelled, "", "others have come or gone"));
     ring.attempt = members.links.size() > 1 ? make(which, members) : nullptr;
-    ring.weight = members.weight;
+    ring.weight = members.weights[members.own];
     ring.generation = members.generation;
     ring.places = members.places;
     ring.failure.reset();
@@ -314,9 +353,10 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
                                   ? 0
                                   : which.number / turns % kRoundsApart * kSizesApart + size % kSizesApart;
     const std::size_t block = (which.slot * turns + which.number % turns) * kRoundsApart * kSizesApart + again;
-    const std::size_t first = block * (steps + 1);
-    ROOKERY_CHECK(first + steps < internal::kIndicesPerSegment, "slot {}, round {}", which.slot, which.number);
-    return std::make_shared<Attempt>(
+    const std::size_t first = block * (steps + kOtherChannels);
+    ROOKERY_CHECK(first + steps + kOtherChannels <= internal::kIndicesPerSegment, "slot {}, round {}", which.slot,
+                  which.number);
+    auto attempt = std::make_shared<Attempt>(
         clock_,
         collective::Ring{.rank = members.own,
                          .size = size,
@@ -328,6 +368,10 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
         steps,
         collective::AllReduceOptions{
             .codec = options_.codec, .chunk_bytes = internal::chunk_bytes(options_.scale), .stall = options_.stall});
+    if (options_.robust && (!options_.robust_slot || options_.robust_slot(which.slot))) {
+      attempt->resist({.rank = members.own, .links = members.links, .weights = members.weights}, *options_.robust);
+    }
+    return attempt;
   }
 
   // Those who are still in a round that this peer is past learn that, and get its result if there is one.

@@ -3,10 +3,13 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "base/clock.h"
 #include "base/span.h"
 #include "collective/codec.h"
+#include "collective/robust_mean.h"
 #include "net/link.h"
 #include "sync/rounds.h"
 
@@ -21,6 +24,9 @@ struct Holder {
   std::uint64_t from = 0;     // takes part in rounds that begin after so many steps
 };
 
+// Whoever has this place brings what cannot be right. On the clock's executor.
+using Suspect = std::function<void(std::size_t place, const std::string& text)>;
+
 struct ChangingRoundsOptions {
   std::uint32_t generation = 0;  // in which the run began
   std::uint32_t segment = 0;     // each has channels of its own
@@ -29,8 +35,11 @@ struct ChangingRoundsOptions {
   std::size_t group = 16;  // the most members of a round
   double scale = 1;        // how many values each one stands for
   collective::Codec codec = collective::Codec::kNone;
-  Duration stall = std::chrono::seconds(30);  // how long nothing may move once every member takes part
-  BeginSpan watch{};                          // rounds, by segment
+  Duration stall = std::chrono::seconds(30);            // how long nothing may move once every member takes part
+  BeginSpan watch{};                                    // rounds, by segment
+  std::optional<collective::Robust> robust{};           // averages that a few liars cannot sway. Requires: codec none
+  std::function<bool(std::size_t slot)> robust_slot{};  // of which slots; left out: of all
+  Suspect suspect{};                                    // who lies; may be left out
 };
 
 // Rounds among holders that come and go. With more than `group` of them each round is along one axis of a grid, in
@@ -40,6 +49,11 @@ struct ChangingRoundsOptions {
 // it make another one, and tell each other how far they are with the round that was under way. If one of them has
 // finished it, the others get its result: it is kept until the next one, and so a round has one outcome. If none has,
 // they repeat it. A round fails where somebody gave it up, or nothing moved for too long.
+//
+// With `robust` averages are not sums along the ring, but means of which each member takes a piece and sees what
+// everybody brings to it. Whoever brings what is no number is suspected at once; whoever is only out of line, if it is
+// in several rounds of a slot in a row, because that may happen to anybody once. Of results that a member has from
+// before a loss, and of greetings, nothing is checked.
 //
 // The collectives run on the clock's executor; whoever starts rounds may live on another one, its home.
 class ChangingRounds final : public Rounds {

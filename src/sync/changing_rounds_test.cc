@@ -1,6 +1,7 @@
 #include "sync/changing_rounds.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <tuple>
@@ -11,6 +12,8 @@
 #include "base/testing/seeds.h"
 #include "collective/testing/virtual_mesh.h"
 #include "plan/grid.h"
+#include "sync/diloco.h"
+#include "sync/faulty_rounds.h"
 
 namespace rookery::sync {
 namespace {
@@ -21,9 +24,10 @@ using collective::testing::VirtualMesh;
 // Places 0, 1, … of a segment, and who has them: peers of a mesh.
 class Places {
  public:
-  Places(std::size_t places, std::size_t peers, std::size_t group)
+  Places(std::size_t places, std::size_t peers, std::size_t group, std::optional<collective::Robust> robust = {})
       : mesh_(peers, {.latency = 1ms, .jitter = 3ms}),
         group_(group),
+        robust_(robust),
         holders_(places),
         since_(places, 1),
         from_(places) {
@@ -42,11 +46,18 @@ class Places {
                     .since = since_[other],
                     .from = from_[other]};
     };
-    rounds_[peer] =
-        std::make_unique<ChangingRounds>(clock(), clock().executor(), place, holders_.size(), holder_of,
-                                         ChangingRoundsOptions{.generation = 1, .slots = 2, .group = group_});
+    ChangingRoundsOptions options{.generation = 1, .slots = 2, .group = group_, .robust = robust_};
+    options.suspect = [this, peer](std::size_t suspect, const std::string& text) {
+      suspicions_[peer].emplace_back(suspect, text);
+    };
+    rounds_[peer] = std::make_unique<ChangingRounds>(clock(), clock().executor(), place, holders_.size(), holder_of,
+                                                     std::move(options));
     return *rounds_[peer];
   }
+
+  // Whom a peer suspects, by place, and why.
+  using Suspicions = std::vector<std::pair<std::size_t, std::string>>;
+  const Suspicions& suspicions_of(std::size_t peer) { return suspicions_[peer]; }
 
   // Whoever comes takes part in rounds from this one on.
   void change(std::size_t place, std::optional<std::size_t> holder, std::uint64_t first = 0) {
@@ -66,6 +77,8 @@ class Places {
  private:
   VirtualMesh mesh_;
   std::size_t group_;
+  std::optional<collective::Robust> robust_;
+  std::map<std::size_t, Suspicions> suspicions_;
   std::vector<std::optional<std::size_t>> holders_;
   std::vector<std::uint32_t> since_;
   std::vector<std::uint64_t> from_;
@@ -219,7 +232,9 @@ TEST(ChangingRoundsTest, WhateverHappensARoundHasOneOutcome) {
   const Seeds seeds = seeds_of(40);
   for (std::uint64_t seed = seeds.first; seed < seeds.last; ++seed) {
     const std::size_t group = seed % 3 == 0 ? 3 : 16;
-    Places places(kPlaces, kPeers, group);
+    std::optional<collective::Robust> robust;
+    if (seed % 2 == 1) robust = collective::Robust::kTrimmedMean;
+    Places places(kPlaces, kPeers, group, robust);
     Random random({seed, word_of("rounds")});
     std::map<std::size_t, std::size_t> place_of;
     std::map<std::size_t, bool> is_lost;
@@ -335,6 +350,110 @@ TEST(ChangingRoundsTest, ManyAverageInTurns) {
   };
   for (const auto& outcome : places.mesh().run(task, Time(1h))) EXPECT_FALSE(outcome) << outcome->what();
   for (const float value : values) EXPECT_NEAR(value, 5.5f, 1e-5);
+}
+
+// What peers bring to rounds that are robust: something in common, and something of their own.
+std::vector<float> contribution(std::size_t peer, std::uint64_t number) {
+  std::vector<float> values(1000);
+  Random common({number, word_of("common")}), own({number, peer, word_of("own")});
+  for (float& value : values) value = static_cast<float>(common.uniform() - 0.5 + (own.uniform() - 0.5) / 2);
+  return values;
+}
+
+Task<std::vector<float>> average_of(Rounds& rounds, std::uint64_t number, std::vector<float> values) {
+  const auto round = rounds.average({0, number, number + 1}, values, 1.0f, {});
+  auto finishing = round->finish();
+  co_await std::move(finishing);
+  co_return values;
+}
+
+// A liar moves no average beyond those of the others, and is suspected by each of them, and nobody else is. When it is
+// gone, the others go on.
+TEST(ChangingRoundsTest, RobustRoundsBearALiarAndNameIt) {
+  constexpr std::size_t kLiar = 3, kRounds = 8;
+  for (const Fault fault : {Fault::kNan, Fault::kFlip, Fault::kScale}) {
+    SCOPED_TRACE(static_cast<int>(fault));
+    Places places(4, 4, 16, collective::Robust::kTrimmedMean);
+    std::map<std::size_t, std::vector<std::vector<float>>> results;
+    const auto task = [&](std::size_t peer) -> Task<> {
+      ChangingRounds& rounds = places.join(peer, peer);
+      FaultyRounds own(rounds, peer == kLiar ? fault : Fault::kNone);
+      for (std::uint64_t number = 0; number < kRounds; ++number) {
+        if (number == 5 && peer == kLiar) {
+          auto dying = places.clock().sleep_for(1s);  // when the others have finished the round before, too
+          co_await std::move(dying);
+          places.lose(kLiar);
+          co_return;
+        }
+        auto averaging = average_of(own, number, contribution(peer, number));
+        results[peer].push_back(co_await std::move(averaging));
+      }
+      auto staying = places.clock().sleep_until(Time(1min));
+      co_await std::move(staying);
+    };
+    for (const auto& outcome : places.mesh().run(task, Time(1h))) EXPECT_FALSE(outcome) << outcome->what();
+    for (const std::size_t peer : {0, 1, 2}) {
+      EXPECT_EQ(results[peer], results[0]);
+      ASSERT_EQ(results[peer].size(), kRounds);
+      // At once, or in the third round; until it is gone.
+      EXPECT_EQ(places.suspicions_of(peer).size(), fault == Fault::kNan ? 5u : 3u);
+      for (const auto& [place, text] : places.suspicions_of(peer)) EXPECT_EQ(place, kLiar) << text;
+    }
+    for (std::uint64_t number = 0; number < kRounds; ++number) {
+      const std::vector<float> a = contribution(0, number), b = contribution(1, number), c = contribution(2, number);
+      for (std::size_t i = 0; i < a.size(); ++i) {
+        ASSERT_GE(results[0][number][i], std::min({a[i], b[i], c[i]}));
+        ASSERT_LE(results[0][number][i], std::max({a[i], b[i], c[i]}));
+      }
+    }
+  }
+}
+
+// Peers whose losses are parabolas train together, one of them with a fault, and get to the middle of the minima.
+TEST(ChangingRoundsTest, WithRobustRoundsTheOthersLearnInSpiteOfALiar) {
+  constexpr std::size_t kPeers = 4, kLiar = 3, kValues = 1000, kSteps = 60;
+  for (const collective::Robust robust : {collective::Robust::kClip, collective::Robust::kTrimmedMean}) {
+    for (const Fault fault : {Fault::kNan, Fault::kFlip, Fault::kScale}) {
+      SCOPED_TRACE(fmt::format("rule {}, fault {}", static_cast<int>(robust), static_cast<int>(fault)));
+      Places places(kPeers, kPeers, 16, robust);
+      std::vector<std::vector<float>> copies(kPeers, std::vector<float>(kValues));
+      const auto task = [&](std::size_t peer) -> Task<> {
+        ChangingRounds& all = places.join(peer, peer);
+        FaultyRounds rounds(all, peer == kLiar ? fault : Fault::kNone);
+        Diloco method(rounds, 1.0f / kPeers, {.interval = 4, .changing = true, .robust = true},
+                      {.lr = 0.7, .momentum = 0.3, .warmup = 8});
+        const std::vector<float> minimum = contribution(peer, 0);
+        std::vector<float>& x = copies[peer];
+        std::vector<float> gradients(kValues);
+        const Copy copy{.parameters = x, .gradients = gradients, .moments = {}};
+        method.start(copy);
+        for (std::uint64_t step = 0; step < kSteps; ++step) {
+          for (std::size_t i = 0; i < kValues; ++i) gradients[i] = x[i] - minimum[i];
+          auto averaging = method.before_update(step, copy);
+          co_await std::move(averaging);
+          for (std::size_t i = 0; i < kValues; ++i) x[i] -= 0.1f * gradients[i];
+          auto agreeing = method.after_step(step, copy);
+          co_await std::move(agreeing);
+        }
+        auto staying = places.clock().sleep_until(Time(1min));
+        co_await std::move(staying);
+      };
+      for (const auto& outcome : places.mesh().run(task, Time(1h))) EXPECT_FALSE(outcome) << outcome->what();
+      const std::vector<float> a = contribution(0, 0), b = contribution(1, 0), c = contribution(2, 0);
+      double away = 0, in_all = 0;
+      for (std::size_t i = 0; i < kValues; ++i) {
+        const float middle = (a[i] + b[i] + c[i]) / 3;
+        away += std::pow(copies[0][i] - middle, 2);
+        in_all += std::pow(middle, 2);
+      }
+      EXPECT_LT(std::sqrt(away / in_all), 0.4);  // each minimum is 0.5 away from what they have in common
+      for (const auto& copy : copies) EXPECT_EQ(copy, copies[0]);
+      for (const std::size_t peer : {0, 1, 2}) {
+        EXPECT_FALSE(places.suspicions_of(peer).empty());
+        for (const auto& [place, text] : places.suspicions_of(peer)) EXPECT_EQ(place, kLiar) << text;
+      }
+    }
+  }
 }
 
 }  // namespace

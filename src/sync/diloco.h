@@ -19,7 +19,8 @@ struct OuterOptions {
 //
 //   Δ = sum over k of share_k (z − x_k);   v ← μ v + Δ;   z ← z − η_o (Δ + μ v);   x ← z
 //
-// Where peers come and go, what travels is x_k, and Δ = z − sum over k of share_k x_k with everybody's own z.
+// Where peers come and go, what travels is x_k, and Δ = z − sum over k of share_k x_k with everybody's own z; but not
+// if rounds look for liars.
 //
 // Moments of the inner optimizer stay local.
 class Diloco : public LocalRounds {

@@ -26,6 +26,7 @@ struct LocalOptions {
   bool lossy = false;                 // the codec loses something, which is kept for the next round
   bool holds_up = true;               // whether training waits for a round at its time; else see below
   bool changing = false;              // peers come and go: see below
+  bool robust = false;                // rounds look for those who lie, and are among all
 };
 
 // What methods with long intervals have in common: everybody trains alone for H steps, then the copies agree. With
@@ -38,7 +39,9 @@ struct LocalOptions {
 //
 // Where peers come and go, a round that fails is left out: what it would have brought comes with the next one. With
 // many clusters each round is among some of them, so that what was agreed is not quite the same everywhere; what
-// travels are values then, and not differences to it, which brings everybody together again.
+// travels are values then, and not differences to it, which brings everybody together again. Rounds that look for liars
+// need differences, in which a lie can be told from the truth, and so are among all; whoever is new when one is under
+// way keeps its distance from the others.
 //
 // Where the copy has moments, their averages come along; not with a lossy codec, which is for differences.
 //
@@ -67,7 +70,7 @@ class LocalRounds : public Method {
   void begin_after(std::uint64_t steps) { first_step_ = steps; }
 
   bool lossy() const { return options_.lossy; }
-  bool sends_differences() const { return !options_.changing; }
+  bool sends_differences() const { return !options_.changing || options_.robust; }
 
  private:
   struct Part {

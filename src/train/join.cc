@@ -85,6 +85,7 @@ void join(const JoinOptions& options) {
                                 .threads = options.threads,
                                 .device = options.device,
                                 .pace = options.pace,
+                                .fault = options.fault,
                                 .memory = options.memory,
                                 .cache = cache / "data",
                                 .profiles = cache / "profiles",

@@ -10,6 +10,7 @@
 #include "config/settings.h"
 #include "net/line.h"
 #include "observe/metrics.h"
+#include "sync/faulty_rounds.h"
 #include "train/pace.h"
 #include "wire/ticket.h"
 
@@ -17,12 +18,13 @@ namespace rookery::train {
 
 struct JoinOptions {
   wire::Ticket ticket{};
-  std::string name{};                   // of this peer; no two in a swarm have the same
-  Bytes memory = 0;                     // that it may use; 0: all there is
-  std::int64_t threads = 0;             // that compute; 0: as the run says
-  std::optional<std::string> device{};  // instead of the run's
-  Pace::Options pace{};                 // that it keeps
-  std::string computer{};               // equal on peers of one computer; empty: this one
+  std::string name{};                      // of this peer; no two in a swarm have the same
+  Bytes memory = 0;                        // that it may use; 0: all there is
+  std::int64_t threads = 0;                // that compute; 0: as the run says
+  std::optional<std::string> device{};     // instead of the run's
+  Pace::Options pace{};                    // that it keeps
+  sync::Fault fault = sync::Fault::kNone;  // that it has
+  std::string computer{};                  // equal on peers of one computer; empty: this one
   bool encrypt = true;
   net::LineOptions shaping{};  // of everything it sends to other peers
   // Where its own steps are shown, made when it is known what is trained, and after which step.

@@ -36,6 +36,7 @@ json orders(std::size_t i, const wire::Ticket& ticket, const config::Settings& s
           {"jitter", peer.jitter},
           {"step_time", peer.step_time.count()},
           {"host", peer.host},
+          {"fault", peer.fault},
           {"trace", trace ? directory.peer_trace(name).string() : ""},
           {"bandwidth", settings.network.bandwidth.value_or(0)},
           {"latency", settings.network.latency.count()},
@@ -55,6 +56,7 @@ int live(const std::string& orders) {
   options.pace = {.speed = order.at("speed"),
                   .jitter = order.at("jitter"),
                   .step_time = std::chrono::nanoseconds(order.at("step_time").get<std::int64_t>())};
+  options.fault = sync::parse_fault(order.at("fault").get<std::string>());
   options.shaping = {.bandwidth = order.at("bandwidth"),
                      .latency = std::chrono::nanoseconds(order.at("latency").get<std::int64_t>()),
                      .jitter = std::chrono::nanoseconds(order.at("network_jitter").get<std::int64_t>()),

@@ -47,7 +47,8 @@ sync::LocalOptions local_options(const config::Sync& sync, const Place& place, b
                            .merge = sync.merge,
                            .lossy = sync.codec != "none",
                            .holds_up = holds_up || sync.delay > 0,
-                           .changing = place.changing};
+                           .changing = place.changing,
+                           .robust = sync.robust != "off"};
   if (const std::size_t fragments = fragments_of(sync, place); fragments > 1) {
     local.fragments = interleaved_fragments(place, fragments);
   }
@@ -72,6 +73,20 @@ sync::PullOptions pull_options(const config::Settings& settings) {
 
 bool is_local(const std::string& method) { return method == "local-sgd" || method == "diloco" || method == "palsgd"; }
 
+void check_robust(const config::Sync& sync) {
+  if (sync.robust == "off") return;
+  const std::string method = method_name(sync);
+  if (method == "gossip" || method == "none") {
+    throw InputError("sync.robust is for allreduce, local-sgd, diloco and palsgd, but sync.method is \"{}\"", method);
+  }
+  if (method == "local-sgd" && sync.robust == "clip") {
+    throw InputError("local-sgd averages parameters, whose norms say nothing; choose sync.robust = \"trimmed-mean\"");
+  }
+  if (sync.codec != "none" || sync.average_moments) {
+    throw InputError("sync.robust needs sync.codec = \"none\", and no sync.average_moments");
+  }
+}
+
 }  // namespace
 
 float Place::share() const {
@@ -95,6 +110,7 @@ void check_sync(const config::Settings& settings, std::size_t layers) {
   if (sync.average_moments && (!is_local(method) || sync.codec != "none")) {
     throw InputError("sync.average_moments is for local-sgd, diloco and palsgd, with sync.codec = \"none\"");
   }
+  check_robust(sync);
   if (method == "gossip" && sync.topology == "bandwidth-aware") {
     throw InputError("sync.topology = \"bandwidth-aware\" needs measured links; choose another");
   }

@@ -407,6 +407,8 @@ void Member::report_step(std::uint64_t turn) {
 
 std::size_t Member::exact_slots(bool changing) { return changing ? kOccasions * kSlots + 1 : kSlots; }
 
+bool Member::averages_copies(std::size_t slot) { return slot < kOccasions * kSlots && slot % kSlots != kSumsSlot; }
+
 // Numbers of an occasion's rounds are the same for all, whenever they came.
 sync::Which Member::exact_round(Occasion occasion, std::size_t what) const {
   if (!place().changing) return what;

@@ -64,6 +64,9 @@ class Member final : private pipeline::StageWork {
   // Of rounds that are not part of training. Where peers come and go, each occasion has slots of its own.
   static std::size_t exact_slots(bool changing);
 
+  // Whether a slot is for averages of copies, where peers come and go; else it is for sums of something else.
+  static bool averages_copies(std::size_t slot);
+
   // Throws InputError if this swarm cannot have the method.
   Member(Clock& clock, Compute& compute, plan::StagePlace stage, plan::ScheduleOptions schedule,
          Connections connections);

@@ -416,6 +416,11 @@ TEST(MemberTest, WhatASwarmCannotHaveIsSaidInOneSentence) {
   EXPECT_THROW(check({"sync.method=gossip", "sync.topology=bandwidth-aware"}), InputError);
   EXPECT_THROW(check({"sync.method=diloco", "sync.fragments=4"}), InputError);
   EXPECT_THROW(check({"sync.method=palsgd", "sync.interval=5", "sync.delay=5"}), InputError);
+  EXPECT_NO_THROW(check({"sync.method=diloco", "sync.robust=clip"}));
+  EXPECT_NO_THROW(check({"sync.method=local-sgd", "sync.robust=trimmed-mean"}));
+  EXPECT_THROW(check({"sync.method=local-sgd", "sync.robust=clip"}), InputError);
+  EXPECT_THROW(check({"sync.method=gossip", "sync.robust=clip"}), InputError);
+  EXPECT_THROW(check({"sync.method=allreduce", "sync.robust=clip", "sync.codec=bf16"}), InputError);
 }
 
 TEST(MakeMethodTest, FragmentsHaveEveryLayerOnce) {

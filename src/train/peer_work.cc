@@ -193,6 +193,8 @@ Task<wire::Ended> PeerWork::train(Part part, Report report) {
     if (clusters_->ranks.size() > 1 && can_change(trainee_->settings())) {
       wiring_->let_change([this](std::size_t cluster) { return is_whole(cluster); });
     }
+    wiring_->tell_suspects_to([this](std::size_t rank, const std::string& why) { suspect(rank, why); });
+    wiring_->set_fault(options_.fault);
     if (abandoned_) abandon();
     auto working = compute_->run(work(wiring_->connections()));
     ended = co_await std::move(working);
@@ -774,6 +776,13 @@ net::Traffic PeerWork::traffic() const {
   return {.sent = since(all.sent, traffic_before_.sent),
           .received = since(all.received, traffic_before_.received),
           .payload_sent = since(all.payload_sent, traffic_before_.payload_sent)};
+}
+
+void PeerWork::suspect(std::size_t rank, const std::string& why) {
+  const wire::PlannedPeer& culprit = part_.plan.peers[rank];
+  if (!culprit.here) return;  // the coordinator knows already
+  spdlog::warn("{} {}", culprit.contact.name, why);
+  report_(wire::Suspected{.culprit = culprit.contact.name, .text = why});
 }
 
 void PeerWork::pass_on(wire::SwarmMessage message) {

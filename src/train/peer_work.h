@@ -15,6 +15,7 @@
 #include "observe/metrics.h"
 #include "observe/trace.h"
 #include "swarm/peer.h"
+#include "sync/faulty_rounds.h"
 #include "train/checkpoint.h"
 #include "train/member.h"
 #include "train/tensor_compute.h"
@@ -25,12 +26,13 @@ namespace rookery::train {
 
 struct PeerWorkOptions {
   std::string name;
-  std::int64_t threads = 0;             // that compute; 0: as the run says
-  std::optional<std::string> device{};  // instead of the run's
-  Pace::Options pace{};                 // that it keeps
-  Bytes memory = 0;                     // that it may use; 0: all there is
-  std::filesystem::path cache;          // where data that was fetched is kept,
-  std::filesystem::path profiles;       // and what layers take on this computer
+  std::int64_t threads = 0;                // that compute; 0: as the run says
+  std::optional<std::string> device{};     // instead of the run's
+  Pace::Options pace{};                    // that it keeps
+  sync::Fault fault = sync::Fault::kNone;  // that it has
+  Bytes memory = 0;                        // that it may use; 0: all there is
+  std::filesystem::path cache;             // where data that was fetched is kept,
+  std::filesystem::path profiles;          // and what layers take on this computer
   // Where its own steps are shown, made when it is known what is trained, and after which step.
   std::function<std::unique_ptr<observe::Sink>(const config::Settings&, std::int64_t steps_done)> show{};
   std::filesystem::path scratch;  // for checkpoints on their way; nothing stays there
@@ -128,6 +130,7 @@ class PeerWork final : public swarm::Work {
   void leave(const net::LinkError& reason);
   net::Traffic traffic() const;
   std::vector<wire::SurveyedLink> links_as_they_are() const;
+  void suspect(std::size_t rank, const std::string& why);
   void pass_on(wire::SwarmMessage message);
   void show(const wire::StepReport& report);
   void offer(Saving saving);

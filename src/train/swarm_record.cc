@@ -84,6 +84,15 @@ void SwarmRecord::ready(const std::string& peer, const wire::Ready& ready) {
   say(fmt::format("{} is ready ({} of {})", peer, peers_.size(), settings_.swarm.peers));
 }
 
+void SwarmRecord::suspected(const std::string& culprit, const std::string& by, const std::string& why) {
+  note("suspected", culprit, fmt::format("{}, says {}", why, by));
+}
+
+void SwarmRecord::expelled(const std::string& peer, const std::string& why) {
+  note("expelled", peer, why);
+  expelled_.push_back(peer);
+}
+
 // The others of its cluster cannot go on, either.
 void SwarmRecord::lost(const std::string& peer, const std::string& why) {
   note("lost", peer, why);
@@ -516,6 +525,7 @@ observe::Summary SwarmRecord::finish() {
   summary.exposed_communication_share = computed + waited > 0 ? waited / (computed + waited) : 0;
   summary.consensus_distance = consensus_distance_;
   summary.identical_copies = identical_copies();
+  summary.expelled = expelled_;
   const std::int64_t steps = position_.step - began_at_.step;
   summary.predicted_step_seconds = predicted_step_seconds_;
   if (steps > 0) {

@@ -50,6 +50,8 @@ class SwarmRecord final : public swarm::Watcher {
   void stepped(const std::string& peer, const wire::StepReport& report) override;
   void evaluated(const std::string& peer, const wire::Evaluated& evaluation) override;
   void ended(const std::string& peer, const wire::Ended& summary) override;
+  void suspected(const std::string& culprit, const std::string& by, const std::string& why) override;
+  void expelled(const std::string& peer, const std::string& why) override;
   void lost(const std::string& peer, const std::string& why) override;
   bool keep(std::uint64_t step, const std::filesystem::path& folder) override;
   void saved(const std::string& peer, std::uint64_t step) override;
@@ -123,6 +125,7 @@ class SwarmRecord final : public swarm::Watcher {
   observe::Sinks sinks_;
   std::function<void(const std::string&)> tell_, tell_plan_;
   std::map<std::string, Peer> peers_;
+  std::vector<std::string> expelled_;
   std::map<std::int64_t, Step> steps_;    // that not everybody has done
   std::multiset<std::int64_t> progress_;  // steps that those have done who are active
   bool has_plan_ = false, has_begun_ = false, has_stages_ = false;

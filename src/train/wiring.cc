@@ -16,10 +16,12 @@ constexpr std::size_t kAhead = 4;                // messages of a tie beyond the
 
 std::size_t group_of(const config::Settings& settings) { return static_cast<std::size_t>(settings.sync.group); }
 
-// Whether a round has to be among all: copies are to be equal after it.
+// Whether a round has to be among all: copies are to be equal after it, or what travels are differences to what all
+// have.
 bool ring_of_all(const config::Settings& settings) {
   const config::Sync& sync = settings.sync;
-  return sync.method == "allreduce" || ((sync.method == "diloco" || sync.method == "palsgd") && sync.warmup_steps > 0);
+  return sync.robust != "off" || sync.method == "allreduce" ||
+         ((sync.method == "diloco" || sync.method == "palsgd") && sync.warmup_steps > 0);
 }
 
 }  // namespace
@@ -143,8 +145,11 @@ std::unique_ptr<sync::LinkRounds> Wiring::rounds(const std::vector<std::size_t>&
 
 // With the holders of a segment in all clusters that are whole.
 sync::Rounds* Wiring::changing_rounds(std::size_t number, sync::ChangingRoundsOptions options) {
-  const auto holder_of = [this, number](std::size_t cluster) {
-    const std::size_t rank = clusters_.ranks[cluster][clusters_.segments[number].stages[cluster]];
+  const auto rank_of = [this, number](std::size_t cluster) {
+    return clusters_.ranks[cluster][clusters_.segments[number].stages[cluster]];
+  };
+  const auto holder_of = [this, rank_of](std::size_t cluster) {
+    const std::size_t rank = rank_of(cluster);
     const wire::PlannedPeer& peer = plan_.peers[rank];
     const bool here = is_whole_(cluster);
     return sync::Holder{.here = here,
@@ -157,9 +162,20 @@ sync::Rounds* Wiring::changing_rounds(std::size_t number, sync::ChangingRoundsOp
   options.segment = static_cast<std::uint32_t>(number);
   options.scale = compute_.scale();
   options.watch = watch_rounds_;
+  if (suspect_) {
+    options.suspect = [this, rank_of](std::size_t cluster, const std::string& text) {
+      suspect_(rank_of(cluster), text);
+    };
+  }
   changing_.push_back(
       std::make_unique<sync::ChangingRounds>(network_, home_, cluster_, clusters_.ranks.size(), holder_of, options));
   return changing_.back().get();
+}
+
+sync::Rounds* Wiring::with_fault(sync::Rounds* rounds) {
+  if (fault_ == sync::Fault::kNone) return rounds;
+  faulty_.push_back(std::make_unique<sync::FaultyRounds>(*rounds, fault_));
+  return faulty_.back().get();
 }
 
 void Wiring::changed(std::size_t cluster) {
@@ -197,10 +213,16 @@ Ring Wiring::ring(std::size_t number) {
   if (ring.place.changing) {
     const std::size_t everybody = clusters_.ranks.size();
     const bool keeps_equal = ring_of_all(settings);
-    ring.rounds = changing_rounds(number, {.slots = slots,
-                                           .group = keeps_equal ? everybody : group_of(settings),
-                                           .codec = collective::parse_codec(settings.sync.codec)});
-    ring.exact = changing_rounds(number, {.apart = true, .slots = Member::exact_slots(true), .group = everybody});
+    ring.rounds = with_fault(changing_rounds(number, {.slots = slots,
+                                                      .group = keeps_equal ? everybody : group_of(settings),
+                                                      .codec = collective::parse_codec(settings.sync.codec),
+                                                      .robust = collective::parse_robust(settings.sync.robust)}));
+    sync::ChangingRoundsOptions exact{.apart = true, .slots = Member::exact_slots(true), .group = everybody};
+    if (settings.sync.robust != "off") {
+      exact.robust = collective::Robust::kTrimmedMean;  // norms of copies say nothing
+      exact.robust_slot = Member::averages_copies;
+    }
+    ring.exact = changing_rounds(number, exact);
     return ring;
   }
   const auto add = [&](sync::LinkRoundsOptions options) {
@@ -209,7 +231,7 @@ Ring Wiring::ring(std::size_t number) {
     rounds_.push_back(rounds(clusters_.holders(segment), cluster_, options));
     return rounds_.back().get();
   };
-  ring.rounds = add({.slots = slots, .codec = collective::parse_codec(settings.sync.codec)});
+  ring.rounds = with_fault(add({.slots = slots, .codec = collective::parse_codec(settings.sync.codec)}));
   ring.exact = add({.apart = true, .slots = Member::exact_slots(false)});
   return ring;
 }

@@ -9,6 +9,7 @@
 #include "pipeline/link_borders.h"
 #include "plan/segments.h"
 #include "sync/changing_rounds.h"
+#include "sync/faulty_rounds.h"
 #include "sync/link_rounds.h"
 #include "train/member.h"
 #include "wire/swarm_message.h"
@@ -43,6 +44,13 @@ class Wiring {
   // Peers come and go: clusters that are not whole take no part in rounds. Before connections().
   using IsWhole = std::function<bool(std::size_t cluster)>;
   void let_change(IsWhole is_whole) { is_whole_ = std::move(is_whole); }
+
+  // Whoever is told which peers bring to rounds what cannot be right, by rank, on the network's executor. Before
+  // connections().
+  void tell_suspects_to(sync::Suspect suspect) { suspect_ = std::move(suspect); }
+
+  // This peer does something wrong in rounds of training. Before connections().
+  void set_fault(sync::Fault fault) { fault_ = fault; }
 
   // A cluster is whole, or not whole any more; its peers have another `since` in the plan.
   void changed(std::size_t cluster);
@@ -80,6 +88,7 @@ class Wiring {
                              pipeline::LinkBordersOptions options);
   Ring ring(std::size_t segment);
   sync::Rounds* changing_rounds(std::size_t segment, sync::ChangingRoundsOptions options);
+  sync::Rounds* with_fault(sync::Rounds* rounds);
   std::vector<Tie> ties();
 
   Clock& network_;
@@ -94,8 +103,11 @@ class Wiring {
   plan::ScheduleOptions schedule_;
   BeginSpan watch_sends_, watch_rounds_;
   IsWhole is_whole_;  // empty: peers stay
+  sync::Suspect suspect_;
+  sync::Fault fault_ = sync::Fault::kNone;
   std::vector<std::unique_ptr<sync::LinkRounds>> rounds_;
   std::vector<std::unique_ptr<sync::ChangingRounds>> changing_;
+  std::vector<std::unique_ptr<sync::FaultyRounds>> faulty_;
   std::uint32_t cluster_generation_ = 0;
   std::unique_ptr<sync::LinkRounds> cluster_rounds_;
   std::vector<std::unique_ptr<pipeline::LinkBorders>> borders_;

@@ -212,6 +212,11 @@ void write(const Failed& m, proto::SwarmMessage& out) {
   p.set_text(cut(m.text));
 }
 
+void write(const Suspected& m, proto::SwarmMessage& out) {
+  out.mutable_suspected()->set_culprit(m.culprit);
+  out.mutable_suspected()->set_text(cut(m.text));
+}
+
 void write(const Stop& m, proto::SwarmMessage& out) { out.mutable_stop()->set_reason(cut(m.reason)); }
 
 void write(const Halted& m, proto::SwarmMessage& out) { out.mutable_halted()->set_step(m.step); }
@@ -409,6 +414,12 @@ Failed read(const proto::Failed& p) {
   return {.culprit = p.culprit(), .text = printable(p.text())};
 }
 
+Suspected read(const proto::Suspected& p) {
+  if (p.text().size() > kMaxReasonBytes) refuse("a long reason");
+  if (!is_name(p.culprit())) refuse("a name that is none");
+  return {.culprit = p.culprit(), .text = printable(p.text())};
+}
+
 Stop read(const proto::Stop& p) {
   if (p.reason().size() > kMaxReasonBytes) refuse("a long reason");
   return {.reason = printable(p.reason())};
@@ -484,6 +495,8 @@ SwarmMessage decode_swarm_message(std::span<const std::byte> bytes) {
       return read(message.restored());
     case Content::kPaused:
       return read(message.paused());
+    case Content::kSuspected:
+      return read(message.suspected());
     case Content::kSurvey:
       return read(message.survey());
     case Content::kSurveyed:

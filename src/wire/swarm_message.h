@@ -233,6 +233,14 @@ struct Failed {
   bool operator==(const Failed&) const = default;
 };
 
+// A peer: another one brings what cannot be right to their rounds.
+struct Suspected {
+  std::string culprit{};  // its name
+  std::string text{};
+
+  bool operator==(const Suspected&) const = default;
+};
+
 // The coordinator: begin no further step, and say in which one you are.
 struct Stop {
   std::string reason{};
@@ -254,8 +262,9 @@ struct EndAt {
   bool operator==(const EndAt&) const = default;
 };
 
-using SwarmMessage = std::variant<Introduction, Assignment, Ready, Plan, Linked, Begin, StepReport, Evaluated, Ended,
-                                  Failed, Stop, Saved, Kept, Halted, EndAt, Survey, Surveyed, Restored, Paused>;
+using SwarmMessage =
+    std::variant<Introduction, Assignment, Ready, Plan, Linked, Begin, StepReport, Evaluated, Ended, Failed, Stop,
+                 Saved, Kept, Halted, EndAt, Survey, Surveyed, Restored, Paused, Suspected>;
 
 inline constexpr std::size_t kMaxPlannedPeers = 4096;
 inline constexpr std::uint32_t kMaxLayers = 1 << 16;

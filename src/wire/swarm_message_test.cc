@@ -84,6 +84,7 @@ TEST(SwarmMessageTest, EveryMessageComesBackAsItWas) {
       Ended{.links = {{.peer = 2, .bandwidth = 1e6, .latency = 0.01}}},
       Failed{.culprit = "attic", .text = "the connection was closed"},
       Failed{.text = "out of memory"},
+      Suspected{.culprit = "attic", .text = "brought values that are no numbers"},
       Stop{.reason = "interrupted"}};
   for (const SwarmMessage& message : messages) {
     EXPECT_EQ(decode_swarm_message(encode(message)), message) << message.index();
@@ -123,6 +124,8 @@ TEST(SwarmMessageTest, WhatIsWrongIsRefused) {
                                            Surveyed{.links = {{.peer = 1}, {.peer = 1}}},
                                            Surveyed{.links = {{.peer = 1, .bandwidth = -1}}},
                                            Surveyed{.culprit = "two words"},
+                                           Suspected{.culprit = "", .text = "nobody"},
+                                           Suspected{.culprit = "two words"},
                                            StepReport{.step = 1, .lr = nan},
                                            StepReport{.step = 1, .compute_seconds = -1},
                                            Evaluated{.step = 1, .split = "train"},

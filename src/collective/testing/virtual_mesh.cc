@@ -33,4 +33,12 @@ void Mesh::kill(std::size_t peer) {
   }
 }
 
+void Mesh::freeze(std::size_t peer) {
+  for (std::size_t other = 0; other < ends_.size(); ++other) {
+    if (other == peer) continue;
+    ends_[peer][other].pipe->set_cut(true);
+    ends_[other][peer].pipe->set_cut(true);
+  }
+}
+
 }  // namespace rookery::collective::testing

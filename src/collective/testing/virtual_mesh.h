@@ -20,7 +20,8 @@ class Mesh {
   std::size_t size() const { return ends_.size(); }
   std::vector<net::Link*> links(std::size_t rank) const;  // by rank; nullptr for its own
 
-  void kill(std::size_t peer);  // closes its connections
+  void kill(std::size_t peer);    // closes its connections
+  void freeze(std::size_t peer);  // nothing comes from it any more, or gets to it
 
  private:
   struct End {
@@ -40,6 +41,7 @@ class VirtualMesh {
   VirtualWorld& world() { return world_; }
   std::vector<net::Link*> links(std::size_t rank) const { return mesh_.links(rank); }
   void kill(std::size_t peer) { mesh_.kill(peer); }
+  void freeze(std::size_t peer) { mesh_.freeze(peer); }
 
   // Runs `task(rank)` on every peer to its end; an entry for each: nothing if it went well.
   using Outcome = testing::Outcome;

@@ -85,7 +85,8 @@ void keys_of(MaybeConst<Swarm> auto& s, auto& v) {
   v.key("clusters", s.clusters,
         "copies of the model, whose peers share it as a pipeline; or the number of peers in each, e.g. [2, 5]",
         Or<ClusterSizes>{"auto"});
-  v.key("goal", s.goal, "what plans are made for: the time to a loss, or samples a second", Choice{{"loss", "samples"}});
+  v.key("goal", s.goal, "what plans are made for: the time to a loss, or samples a second",
+        Choice{{"loss", "samples"}});
 }
 
 inline const Choice& codecs() {
@@ -124,7 +125,8 @@ void keys_of(MaybeConst<Sync> auto& s, auto& v) {
   v.key("average_moments", s.average_moments,
         "rounds of local-sgd, diloco and palsgd average the optimizer's state, too", Flag{});
   v.key("group", s.group, "the most copies in one ring; more of them average along the axes of a grid", Whole{2, 1024});
-  v.key("robust", s.robust, "defence against peers that send nonsense", Choice{{"off", "clip", "trimmed-mean"}});
+  v.key("robust", s.robust, "averages that peers who send nonsense cannot sway",
+        Choice{{"off", "clip", "trimmed-mean"}});
 }
 
 void keys_of(MaybeConst<Network> auto& s, auto& v) {
@@ -141,6 +143,8 @@ void keys_of(MaybeConst<Peer> auto& s, auto& v) {
         Duration{});
   v.key("memory", s.memory, "that its part of the model may take, e.g. \"512MiB\"", Or<Size>{"unlimited"});
   v.key("host", s.host, "computer it pretends to run on; the same name is the same computer", kAnyText);
+  v.key("fault", s.fault, "what it does wrong in rounds, to see how others bear it",
+        Choice{{"none", "nan", "flip", "scale"}});
 }
 
 void keys_of(MaybeConst<Dashboard> auto& s, auto& v) {
