@@ -454,6 +454,19 @@ class SwarmTest(SwarmProcessTest):
                     samples = [line["samples"] for line in self.metrics()]
                     self.assertEqual(samples[-1] - samples[-2], samples[0])
 
+    def test_a_run_bears_what_chaos_does_to_it(self):
+        arguments = ["--chaos", "kill 0.2/s, rejoin 1s", "--chaos-seed", "3"]
+        result = self.run_program("train", "--out", "run", *arguments, settings=[
+            *TINY, "swarm.peers=4", "swarm.clusters=4", "sync.method=diloco", "sync.interval=4", "sync.warmup_steps=0",
+            "train.steps=140", *(f"peer.{i}.step_time=100ms" for i in range(4))])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual([line["step"] for line in self.metrics()], list(range(1, 141)))
+        self.assertIn("chaos: killed", (self.folder / "run" / "log.txt").read_text())
+        self.assertTrue(any(event["event"] == "lost" for event in self.events()))
+        self.assertTrue(json.loads((self.folder / "run" / "summary.json").read_text())["left_out"])
+        for spec in ("kill", "kill often", "maim 1/s", "rejoin 1s"):
+            self.assert_wrong_input(self.run_program("train", "--chaos", spec, settings=["swarm.peers=2"]), "--chaos")
+
     def name_of(self, pid):
         """Which peer a process is: the one whose log it writes."""
         for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
