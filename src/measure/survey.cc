@@ -23,8 +23,7 @@ constexpr Duration kStreamTime = std::chrono::milliseconds(20);  // after which 
 constexpr double kMoreTime = 0.35;  // seconds that a survey may take longer, so that no link is judged by one burst
 constexpr std::size_t kPiece = 8 * 1024;
 constexpr std::size_t kFirstPieces = 4, kMostPieces = 512;  // of a stream
-constexpr std::size_t kAtOnce = 2;                          // peers that each sends to in the end,
-constexpr std::size_t kTimes = 2;                           // so often,
+constexpr std::size_t kTimes = 2;                           // so often everybody sends to some at once,
 constexpr std::size_t kFew = 8;                             // and if they are so few, to others each time
 
 // A stream goes through a channel of its own, by who sends, in bursts of as many pieces as the other end asks for.
@@ -215,8 +214,8 @@ Task<> share(Clock& clock, std::size_t rank, const std::vector<net::Link*>& link
   const auto round = static_cast<std::uint32_t>(peers + 1 + time);
   TaskGroup all(clock.executor());
   std::deque<Deadline> deadlines;
-  for (std::size_t i = 0; i < kAtOnce; ++i) {
-    const std::size_t distance = 1 + ((peers <= kFew ? time : 0) * kAtOnce + i) % (peers - 1);
+  for (std::size_t i = 0; i < kSharing; ++i) {
+    const std::size_t distance = 1 + ((peers <= kFew ? time : 0) * kSharing + i) % (peers - 1);
     const std::size_t to = (rank + distance) % peers, from = (rank + peers - distance) % peers;
     all.spawn(send_stream(*links[to], rank, round));
     const auto receive = [](Clock& c, net::Link& link, std::size_t sender, std::uint32_t number,
@@ -264,7 +263,7 @@ Task<std::vector<SurveyedLink>> survey(Clock& clock, std::size_t rank, std::vect
     auto meeting = pair.meet();
     found[other] = co_await std::move(meeting);
   }
-  for (std::size_t time = 0; peers > kAtOnce + 1 && time < kTimes; ++time) {
+  for (std::size_t time = 0; peers > kSharing + 1 && time < kTimes; ++time) {
     auto sharing = share(clock, rank, links, options.patience, time, found);
     co_await std::move(sharing);
   }

@@ -19,6 +19,9 @@ struct SurveyedLink {
   bool operator==(const SurveyedLink&) const = default;
 };
 
+// So many others a peer sends to at once, when it is tried whether its links share a network card.
+constexpr std::size_t kSharing = 2;
+
 struct SurveyOptions {
   std::size_t most_partners = 15;                // of each peer, if there are more others
   Duration patience = std::chrono::seconds(20);  // with a partner
@@ -26,7 +29,7 @@ struct SurveyOptions {
 
 // Finds out what the links of a swarm can carry: every peer calls this at the same time, with the same options. Peers
 // pair off, again and again, until each has met every other, or as many as there may be; what they send each other is
-// a few tens of milliseconds' worth. In the end everybody sends to several others at once, which tells whether links
+// a few tens of milliseconds' worth. In the end everybody sends to `kSharing` others at once, which tells whether links
 // share a network card.
 //
 // `links`: to all peers by rank; nullptr for its own. They outlive this. Throws LinkError with the name of a peer that

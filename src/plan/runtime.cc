@@ -107,7 +107,7 @@ struct Rhythm {
   std::vector<double> last_begin;  // of each stage: when the last backward of a step begins, after the step did
   std::vector<double> last_end;
   std::vector<double> busy;  // of each stage in a step
-  double fill = 0;  // of an asynchronous pipeline: what its first steps take longer than the others
+  double fill = 0;           // of an asynchronous pipeline: what its first steps take longer than the others
   double longest_update = 0;
 };
 
@@ -295,8 +295,8 @@ class Forecast {
   // With versions that are stashed the parameters are copied before.
   double update_of(std::size_t c, std::size_t stage) const {
     const std::size_t peer = candidate_.clusters[c][stage];
-    const bool copies = !synchronous_ && job_.keeping.versions == Versions::kStash &&
-                        stage + 1 < candidate_.clusters[c].size();
+    const bool copies =
+        !synchronous_ && job_.keeping.versions == Versions::kStash && stage + 1 < candidate_.clusters[c].size();
     const double passes = copies ? 1 + kPassShare : 1;
     return swarm_.peers[peer].update * parameters_of(c, stage) * slowdown_[peer] * passes;
   }
@@ -572,10 +572,17 @@ class Forecast {
     return group.averages && group.members.size() >= kSmallestRing && method_.value_bytes == sizeof(float);
   }
 
-  // All groups of a turn: what leaves a computer shares its card.
+  // The network card that a flow leaves by: its computer's, or, where links were measured, the part of it that the peer
+  // had while all others were sending, too.
+  std::size_t card_of(const Flow& flow) const {
+    const bool is_measured = swarm_.links.contains({flow.from, flow.to});
+    return is_measured ? 2 * swarm_.peers.size() + flow.from : computers_[flow.from];
+  }
+
+  // All groups of a turn: what leaves by a card shares it.
   void exchange(const std::vector<Mix>& groups) {
     std::vector<std::vector<Flow>> flows(groups.size());
-    std::vector<double> loads(2 * swarm_.peers.size());  // bytes that leave each computer
+    std::vector<double> loads(3 * swarm_.peers.size());  // bytes that leave by each card
     for (std::size_t g = 0; g < groups.size(); ++g) {
       for (const Way& way : ways_) {
         std::vector<std::size_t> members;
@@ -584,7 +591,7 @@ class Forecast {
           const auto same = std::ranges::find_if(
               flows[g], [&](const Flow& other) { return other.from == flow.from && other.to == flow.to; });
           same == flows[g].end() ? flows[g].push_back(flow) : void(same->bytes += flow.bytes);
-          if (!swarm_.are_together(flow.from, flow.to)) loads[computers_[flow.from]] += flow.bytes;
+          if (!swarm_.are_together(flow.from, flow.to)) loads[card_of(flow)] += flow.bytes;
         }
       }
     }
@@ -595,7 +602,7 @@ class Forecast {
       for (const Flow& flow : flows[g]) {
         const Link link = swarm_.link(flow.from, flow.to);
         const double card =
-            swarm_.are_together(flow.from, flow.to) ? 0 : loads[computers_[flow.from]] / swarm_.peers[flow.from].uplink;
+            swarm_.are_together(flow.from, flow.to) ? 0 : loads[card_of(flow)] / swarm_.peers[flow.from].uplink;
         const double asking = flow.bytes > kUnaskedBytes ? link.latency : 0;
         longest = std::max(longest, asking + std::max(card, flow.bytes / link.bandwidth) + hops * link.latency);
       }

@@ -109,6 +109,15 @@ TEST(RuntimeTest, GossipIsHiddenUntilAnExchangeTakesLongerThanAStep) {
   EXPECT_NEAR(step_of(job, swarm, {.method = Method::kGossip, .waits = true}), 2.2, 0.01);
 }
 
+// What was measured of a peer's card was its own part.
+TEST(RuntimeTest, AMeasuredUplinkIsChargedWithThePeersOwnBytes) {
+  const Job job = job_of(4, 400);
+  Swarm swarm = swarm_of(4, {.bandwidth = 16e6});
+  for (Peer& peer : swarm.peers) peer.host = "here";
+  swarm.peers[1].uplink = 16e6;
+  EXPECT_NEAR(step_of(job, swarm, {.method = Method::kGossip, .waits = true}), 2.2, 0.01);
+}
+
 // An asynchronous pipeline makes an update after every micro-batch, and each has an exchange.
 TEST(RuntimeTest, GossipOfAnAsynchronousPipelineGoesByUpdates) {
   const Job job = job_of(4, 200);

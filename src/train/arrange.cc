@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <thread>
 
 #include "base/error.h"
 #include "base/suggest.h"
 #include "collective/codec.h"
+#include "measure/survey.h"
 #include "observe/memory.h"
 #include "plan/segments.h"
 #include "train/local_peers.h"
@@ -81,18 +83,17 @@ double bytes_of_a_value(const std::string& codec) {
 plan::MethodOptions method_of(const config::Settings& settings) {
   const config::Sync& sync = settings.sync;
   const auto steps = [](std::int64_t count) { return static_cast<std::uint64_t>(count); };
-  plan::MethodOptions method{
-      .method = plan::parse_method(sync.method == "auto" ? "allreduce" : sync.method),
-      .value_bytes = bytes_of_a_value(sync.codec),
-      .interval = steps(sync.interval),
-      .delay = steps(sync.delay),
-      .fragments = steps(sync.fragments),
-      .warmup = steps(sync.warmup_steps),
-      .pull_probability = sync.pull == "random" ? sync.pull_probability : 0,
-      .topology = sync.topology,
-      .waits = sync.mode == "atc",
-      .group = static_cast<std::size_t>(sync.group),
-      .consensus = sync.consensus};
+  plan::MethodOptions method{.method = plan::parse_method(sync.method == "auto" ? "allreduce" : sync.method),
+                             .value_bytes = bytes_of_a_value(sync.codec),
+                             .interval = steps(sync.interval),
+                             .delay = steps(sync.delay),
+                             .fragments = steps(sync.fragments),
+                             .warmup = steps(sync.warmup_steps),
+                             .pull_probability = sync.pull == "random" ? sync.pull_probability : 0,
+                             .topology = sync.topology,
+                             .waits = sync.mode == "atc",
+                             .group = static_cast<std::size_t>(sync.group),
+                             .consensus = sync.consensus};
   if (sync.average_moments) {
     method.value_bytes *= 1 + static_cast<double>(keeping_of(settings, 1, plan::Schedule::k1f1b).optimizer_values);
   }
@@ -150,21 +151,36 @@ void write(const plan::Candidate& candidate, const plan::ModelProfile& model, wi
   plan.border_bytes = static_cast<std::uint64_t>(largest);
 }
 
-// A network card that all links of a peer share: together they carry clearly less than each alone would.
+// A network card that all links of a peer share: while it sends to several others, they carry clearly less than each
+// alone would. So must the others without the one that lost most, which may have seemed faster than it is.
 void find_cards(const std::vector<swarm::Means>& means, plan::Swarm& swarm) {
   constexpr double kClearly = 0.75;
-  std::vector<double> apart(means.size()), together(means.size());
+  struct Outgoing {
+    std::size_t links = 0;
+    double apart = 0, together = 0;
+    double most_lost = 0, apart_there = 0, together_there = 0;  // by one link
+
+    void add(double alone, double sharing) {
+      ++links;
+      apart += alone;
+      together += sharing;
+      if (alone - sharing > most_lost) most_lost = alone - sharing, apart_there = alone, together_there = sharing;
+    }
+    bool share() const {
+      return together < kClearly * apart && together - together_there < kClearly * (apart - apart_there);
+    }
+  };
+  std::vector<Outgoing> outgoing(means.size());
   for (const swarm::Means& receiver : means) {
     for (const wire::SurveyedLink& link : receiver.links) {
       if (link.peer >= means.size() || link.while_sharing <= 0 || link.bandwidth <= 0) continue;
-      apart[link.peer] += link.bandwidth;
-      together[link.peer] += link.while_sharing;
+      outgoing[link.peer].add(link.bandwidth, link.while_sharing);
     }
   }
   for (std::size_t i = 0; i < means.size(); ++i) {
-    if (together[i] > 0 && together[i] < kClearly * apart[i]) {
-      swarm.peers[i].uplink = std::max(together[i], kSlowestLink);
-    }
+    if (!outgoing[i].share()) continue;
+    const double at_once = outgoing[i].together * measure::kSharing / static_cast<double>(outgoing[i].links);
+    swarm.peers[i].uplink = std::max(at_once, kSlowestLink);
   }
 }
 

@@ -1,5 +1,7 @@
 #include "train/arrange.h"
 
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -133,6 +135,23 @@ TEST(ArrangeTest, WhatCannotBeIsSaidInOneSentence) {
   EXPECT_THAT(refusal({"swarm.peers=4", "swarm.clusters=1", "pipeline.stages=[[0, 4], [4, 8]]"}),
               HasSubstr("no cluster has 2 peers"));
   EXPECT_THAT(refusal({"swarm.peers=2", "pipeline.stages=[[0, 4], [4, 9]]"}), HasSubstr("pipeline.stages ends at"));
+}
+
+// Of five peers, the first of which sends to the others like this, alone and while it sends to another one, too.
+double found_uplink(const std::vector<std::pair<double, double>>& rates) {
+  std::vector<swarm::Means> means(rates.size() + 1);
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    means[i + 1].links = {{.peer = 0, .bandwidth = rates[i].first, .while_sharing = rates[i].second}};
+  }
+  return swarm_of(means, false).peers.front().uplink;
+}
+
+TEST(ArrangeTest, ACardIsWhatAllLinksShare) {
+  EXPECT_DOUBLE_EQ(found_uplink({{10e6, 5e6}, {10e6, 5e6}, {10e6, 5e6}, {10e6, 5e6}}), 10e6);
+  EXPECT_DOUBLE_EQ(found_uplink({{10e6, 4e6}, {8e6, 5e6}}), 9e6);
+  EXPECT_TRUE(std::isinf(found_uplink({{10e6, 10e6}, {10e6, 9e6}, {10e6, 10e6}, {10e6, 10e6}})));
+  EXPECT_TRUE(std::isinf(found_uplink({{6e6, 6e6}, {6e6, 6e6}, {90e6, 6e6}, {6e6, 6e6}})))
+      << "one link only seemed fast";
 }
 
 // What training has found out about links.
