@@ -24,13 +24,13 @@ class Bench:
         self.path, self.seeds = results, range(1, seeds + 1)
         self.known = json.loads(results.read_text()) if results.exists() else {}
 
-    def run(self, seed, settings):
-        """The summary of a run, its lines, and those of its peers by name."""
+    def run(self, seed, settings, arguments=()):
+        """The summary of a run, its lines, those of its peers by name, and its events."""
         settings = {**settings, "train.seed": seed}
-        key = json.dumps(settings, sort_keys=True)
+        key = " ".join([json.dumps(settings, sort_keys=True), *arguments])
         if key not in self.known:
             with tempfile.TemporaryDirectory() as folder:
-                command = [PROGRAM, "train", "--json", "--out", f"{folder}/run"]
+                command = [PROGRAM, "train", "--json", "--out", f"{folder}/run", *arguments]
                 for name, value in settings.items():
                     command += ["--set", f"{name}={value}"]
                 result = subprocess.run(command, capture_output=True, text=True, check=False,
@@ -40,7 +40,9 @@ class Bench:
                 summary = json.loads(result.stdout.splitlines()[-1])
                 run = pathlib.Path(folder, "run")
                 peers = {path.stem: lines_of(path) for path in sorted(run.glob("peers/*.jsonl"))}
-                self.known[key] = [summary, lines_of(run / "metrics.jsonl"), peers]
+                events = run / "events.jsonl"
+                events = [json.loads(line) for line in events.read_text().splitlines()] if events.exists() else []
+                self.known[key] = [summary, lines_of(run / "metrics.jsonl"), peers, events]
             self.path.write_text(json.dumps(self.known))
         return self.known[key]
 

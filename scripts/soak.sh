@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export ROOKERY_SEEDS=${1:-2000} ROOKERY_FIRST_SEED=${2:-0}
 
-ninja -C build sync_test swarm_test >/dev/null
+ninja -C build sync_test swarm_test simulate_test >/dev/null
 soak() {
   echo "soak: build/$1 --gtest_filter='$2', $ROOKERY_SEEDS seeds from $ROOKERY_FIRST_SEED on"
   local start=$SECONDS
@@ -16,3 +16,5 @@ soak() {
 soak sync_test 'ChangingRoundsTest.WhateverHappensARoundHasOneOutcome'
 soak swarm_test 'SwarmTest.TheOthersGoOnWithoutThoseWhoAreLost'
 soak swarm_test 'StagesTest.WhateverHappensToOneClusterTheOtherGoesOn'
+soak swarm_test 'ReturnTest.WhateverHappensEverybodyComesToAnEnd'
+soak simulate_test 'SimulationTest.WhateverIsLostCopiesStayOneAndSamplesAreAccountedFor'

@@ -20,7 +20,7 @@ import unittest
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 TINY = ["model.layers=1", "model.width=32", "model.heads=2", "model.context=32", "train.batch=4", "train.threads=1",
         "train.eval_batches=1"]
-TIMEOUT = 120
+TIMEOUT = int(os.environ.get("ROOKERY_TEST_TIMEOUT", 120))
 
 
 def connections_of(pid):
@@ -216,6 +216,15 @@ class SwarmProcessTest(ProcessTest):
         """Its exit code, and what it said."""
         out, err = process.communicate(timeout=TIMEOUT)
         return process.returncode, out, err
+
+    def interrupt(self, coordinator, peers):
+        """Ctrl-C at the coordinator: it ends as such runs do, and all peers well."""
+        coordinator.send_signal(signal.SIGINT)
+        code, _, err = self.finish(coordinator)
+        self.assertEqual(code, 130, err)
+        for peer in peers:
+            code, _, err = self.finish(peer)
+            self.assertEqual(code, 0, err)
 
     @staticmethod
     def children(pid):
@@ -461,7 +470,7 @@ class SwarmTest(SwarmProcessTest):
             "train.steps=140", *(f"peer.{i}.step_time=100ms" for i in range(4))])
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual([line["step"] for line in self.metrics()], list(range(1, 141)))
-        self.assertIn("chaos: killed", (self.folder / "run" / "log.txt").read_text())
+        self.assertIn("is killed", [event.get("text") for event in self.events() if event["event"] == "chaos"])
         self.assertTrue(any(event["event"] == "lost" for event in self.events()))
         self.assertTrue(json.loads((self.folder / "run" / "summary.json").read_text())["left_out"])
         for spec in ("kill", "kill often", "maim 1/s", "rejoin 1s"):
@@ -489,8 +498,8 @@ class SwarmTest(SwarmProcessTest):
         for method in ("allreduce", "local-sgd", "gossip", "none"):
             shutil.rmtree(self.folder / "run", ignore_errors=True)
             coordinator, ticket = self.coordinate("train.steps=100000", f"sync.method={method}", "sync.interval=20")
-            peers = [self.join(ticket, "attic", "--speed", "0.2"), self.join(ticket, "barn"),
-                     self.join(ticket, "cellar")]
+            peers = [self.join(ticket, "attic", "--speed", "0.2", "--patience", "1s"),
+                     self.join(ticket, "barn", "--patience", "1s"), self.join(ticket, "cellar", "--patience", "1s")]
             self.wait_for_step(3)
             coordinator.kill()
             coordinator.wait()
@@ -583,6 +592,171 @@ class SwarmTest(SwarmProcessTest):
         self.assertIn("the run is over", err)
         for peer in (attic, *others):
             self.assertEqual(self.finish(peer)[0], 0)
+
+
+class ChurnTest(SwarmProcessTest):
+    """Whatever ends, freezes or is cut off, the others go on."""
+
+    NAMES = ("attic", "barn", "cellar")
+
+    def join_all(self, ticket, *arguments):
+        return {name: self.join(ticket, name, *arguments) for name in self.NAMES}
+
+    def assert_all_end_well(self, coordinator, peers):
+        for process in (coordinator, *peers):
+            code, _, err = self.finish(process)
+            self.assertEqual(code, 0, err)
+
+    def assert_whole(self, steps):
+        self.assertEqual([line["step"] for line in self.metrics()], list(range(1, steps + 1)))
+        self.assertTrue(json.loads((self.folder / "run" / "summary.json").read_text())["identical_copies"])
+
+    def kinds(self, kind):
+        return sorted(event.get("peer", "") for event in self.events() if event["event"] == kind)
+
+    def take_up(self, *arguments):
+        return self.start("coordinate", "--take-up", "--out", "run", *arguments)
+
+    def test_a_coordinator_is_killed_and_another_takes_up_the_run(self):
+        for method in ("allreduce", "palsgd"):
+            with self.subTest(method=method):
+                settings = ("train.steps=300", f"sync.method={method}", "sync.interval=4", "sync.warmup_steps=4",
+                            "train.eval_every=50", "train.checkpoint_every=120")
+                for run in ("whole", "run"):
+                    shutil.rmtree(self.folder / run, ignore_errors=True)
+                    coordinator, ticket = self.coordinate(*settings, out=run)
+                    peers = self.join_all(ticket, "--speed", "0.2")
+                    if run == "whole":
+                        self.assert_all_end_well(coordinator, peers.values())
+                self.wait_for_step(15)
+                second = self.take_up()
+                code, _, err = self.finish(second)
+                self.assertEqual(code, 2, err)
+                self.assertIn("another coordinator has this run", err)
+                coordinator.kill()
+                coordinator.wait()
+                seen = len(self.metrics())
+                time.sleep(2)
+                self.assertTrue(all(peer.poll() is None for peer in peers.values()))
+                self.assert_all_end_well(self.take_up(), peers.values())
+                self.assert_whole(300)
+                self.assertEqual(self.kinds("returned"), list(self.NAMES))
+                self.assertEqual(self.kinds("lost"), [])
+                self.assertEqual(self.events()[-1]["event"], "checkpoint")
+                self.assertGreater(seen, 14)
+                self.assertEqual(self.result_lines("run"), self.result_lines("whole"))
+                model = "checkpoints/step-300/model.safetensors"
+                self.assertEqual((self.folder / "run" / model).read_bytes(),
+                                 (self.folder / "whole" / model).read_bytes())
+        code, _, err = self.finish(self.start("coordinate", "--take-up", "--out", "nowhere"))
+        self.assertEqual(code, 2, err)
+
+    def test_a_peer_that_is_lost_while_nobody_coordinates_is_missed(self):
+        coordinator, ticket = self.coordinate("train.steps=150", "sync.method=allreduce", "train.eval_every=0",
+                                              "train.checkpoint_every=0")
+        peers = self.join_all(ticket, "--speed", "0.2")
+        self.wait_for_step(10)
+        coordinator.kill()
+        coordinator.wait()
+        peers.pop("barn").kill()
+        time.sleep(1)
+        self.assert_all_end_well(self.take_up(), peers.values())
+        self.assert_whole(150)
+        self.assertEqual(self.kinds("lost"), ["barn"])
+
+    def test_a_frozen_coordinator_is_waited_for(self):
+        coordinator, ticket = self.coordinate("train.steps=2000", "sync.method=local-sgd", "sync.interval=4",
+                                              "train.eval_every=0", "train.checkpoint_every=0")
+        peers = self.join_all(ticket, "--speed", "0.1")
+        self.wait_for_step(10)
+        coordinator.send_signal(signal.SIGSTOP)
+        time.sleep(13)
+        coordinator.send_signal(signal.SIGCONT)
+        self.assert_all_end_well(coordinator, peers.values())
+        self.assert_whole(2000)
+        self.assertEqual(self.kinds("lost"), [])
+        self.assertEqual(self.kinds("returned"), list(self.NAMES))
+
+    def test_a_peer_that_was_asleep_joins_again(self):
+        for method in ("allreduce", "diloco"):
+            with self.subTest(method=method):
+                shutil.rmtree(self.folder / "run", ignore_errors=True)
+                coordinator, ticket = self.coordinate("train.steps=100000", f"sync.method={method}", "sync.interval=4",
+                                                      "sync.warmup_steps=4", "train.eval_every=0",
+                                                      "train.checkpoint_every=0")
+                peers = self.join_all(ticket, "--speed", "0.2")
+                self.wait_for_step(10)
+                peers["cellar"].send_signal(signal.SIGSTOP)
+                self.wait_for_event("lost", "cellar")
+                peers["cellar"].send_signal(signal.SIGCONT)
+                self.wait_for_event("began", "cellar")
+                before = len((self.folder / "run/peers/cellar.jsonl").read_text().splitlines())
+                self.wait_for_step(before + 5, "run/peers/cellar.jsonl")
+                self.interrupt(coordinator, peers.values())
+                samples = [line["samples"] for line in self.metrics()]
+                self.assertEqual(samples[-1] - samples[-2], samples[0])
+
+    def test_a_laptop_s_life(self):
+        """Four start; one is killed, two come, one sleeps, the coordinator is killed and another one takes up the run,
+        which ends; three go on from the disk."""
+        settings = ["swarm.peers=4", "swarm.clusters=4", "train.steps=600", "sync.method=diloco", "sync.interval=5",
+                    "sync.warmup_steps=5", "train.eval_every=100", "train.checkpoint_every=200", "train.batch=8"]
+        names = ("attic", "barn", "cellar", "den")
+        calm = self.start("train", "--out", "calm", settings=self.swarm_settings(*settings))
+        self.assertEqual(self.finish(calm)[0], 0)
+
+        coordinator, ticket = self.coordinate(*settings)
+        peers = {name: self.join(ticket, name, "--speed", "0.1") for name in names}
+        self.wait_for_step(20)
+        peers.pop("barn").kill()
+        self.wait_for_event("lost", "barn")
+        for name in ("eaves", "flat"):
+            peers[name] = self.join(ticket, name, "--speed", "0.1")
+            self.wait_for_event("ready", name)
+        self.wait_until(lambda: {"eaves", "flat"} & set(self.kinds("began")), "nobody has taken the place")
+        peers["cellar"].send_signal(signal.SIGSTOP)
+        self.wait_for_event("lost", "cellar")
+        self.wait_until(lambda: {"eaves", "flat"} <= set(self.kinds("began")), "the spare has not taken the place")
+        peers["cellar"].send_signal(signal.SIGCONT)  # and waits as a spare from now on
+        self.wait_until(lambda: self.kinds("ready").count("cellar") == 2, "cellar did not come again")
+        coordinator.kill()
+        coordinator.wait()
+        time.sleep(1)
+        second = self.take_up()
+        code, _, err = self.finish(second)
+        self.assertEqual(code, 0, err)
+        spare = peers.pop("cellar")
+        for name, peer in peers.items():
+            code, _, err = self.finish(peer)
+            self.assertEqual(code, 0, f"{name}: {err}")
+        self.finish(spare)
+        self.assert_whole(600)
+        self.assertEqual(self.kinds("lost"), ["barn", "cellar"])
+        for line in self.metrics():
+            self.assertLessEqual(line["samples"], 4 * 8 * line["step"])
+        summary, wanted = (json.loads((self.folder / run / "summary.json").read_text()) for run in ("run", "calm"))
+        self.assertLess(abs(summary["eval_loss"] / wanted["eval_loss"] - 1), 0.1)
+
+        again = self.run_program("train", "--out", "run", "--resume",
+                                 settings=["train.steps=700", "swarm.peers=3", "swarm.clusters=3"])
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assert_whole(700)
+        resumed = json.loads((self.folder / "run" / "summary.json").read_text())
+        self.assertLess(resumed["eval_loss"], summary["eval_loss"] * 1.02)
+
+    def test_a_link_that_is_cut_costs_one_of_two_its_place_for_a_while(self):
+        swarm = self.start_swarm("train.steps=300", "sync.method=diloco", "sync.interval=4", "sync.warmup_steps=0",
+                                 "train.eval_every=0", "train.checkpoint_every=0",
+                                 *(f"peer.{i}.step_time=50ms" for i in range(self.PEERS)))
+        self.wait_for_step(10)
+        pids = self.children(swarm.pid)
+        os.kill(pids[1], signal.SIGUSR1)
+        code, _, err = self.finish(swarm)
+        self.assertEqual(code, 0, err)
+        self.assert_whole(300)
+        self.assertEqual(len(self.kinds("lost")), 1)
+        self.assertIn(self.kinds("lost")[0], self.kinds("began"))
+        self.assert_nothing_is_left(pids)
 
 
 class PipelineTest(SwarmProcessTest):
@@ -730,6 +904,54 @@ class PipelineTest(SwarmProcessTest):
                 if method != "palsgd":  # both clusters do their part in the end
                     self.assertEqual(samples[-1] - samples[-2], samples[0])
                 self.assertEqual(self.checkpoints(), [f"step-{len(lines)}"])
+
+    def test_a_lone_cluster_goes_back_to_the_copies_that_its_stages_have_of_each_other(self):
+        for schedule in ("1f1b", "async"):
+            with self.subTest(schedule=schedule):
+                settings = ("swarm.peers=3", "swarm.clusters=1", "train.steps=80", "swarm.buddy_every=5",
+                            "pipeline.stages=[[0, 3], [3, 6], [6, 8]]",
+                            f"pipeline.schedule={schedule}", "train.eval_every=40", "train.checkpoint_every=0")
+                for run in ("whole", "run"):
+                    shutil.rmtree(self.folder / run, ignore_errors=True)
+                    coordinator, ticket = self.coordinate(*settings, out=run)
+                    peers = {name: self.join(ticket, name, "--speed", "0.2") for name in ("attic", "barn", "cellar")}
+                    if run == "whole":
+                        self.assertEqual(self.finish(coordinator)[0], 0)
+                for victim, heir in (("barn", "den"), ("attic", "eaves")):
+                    done = len(self.metrics())
+                    self.wait_for_step(done + 13)
+                    peers.pop(victim).kill()
+                    self.wait_for_event("lost", victim)
+                    peers[heir] = self.join(ticket, heir, "--speed", "0.2")
+                    self.wait_for_event("began", heir)
+                for process in (coordinator, *peers.values()):
+                    code, _, err = self.finish(process)
+                    self.assertEqual(code, 0, err)
+                lines = self.metrics()
+                self.assertEqual([line["step"] for line in lines], list(range(1, 81)))
+                repeated = self.summary()["repeated"]
+                self.assertEqual(len(repeated), 2)
+                for steps in repeated:  # as many as lie between two copies, and what a copy takes
+                    self.assertEqual(steps["first_step"] % 5, 1)
+                    self.assertLess(steps["last_step"] - steps["first_step"], 15)
+                if schedule == "1f1b":  # to the last bit
+                    self.assertEqual(self.result_lines("run"), self.result_lines("whole"))
+
+    def test_one_of_a_cluster_stands_in_where_nobody_comes(self):
+        coordinator, ticket = self.coordinate("swarm.peers=4", "swarm.clusters=2", "train.steps=100000",
+                                              "sync.method=diloco", "sync.interval=4", "sync.warmup_steps=4",
+                                              "train.eval_every=0", "train.checkpoint_every=0")
+        peers = {name: self.join(ticket, name, "--speed", "0.2") for name in ("attic", "barn", "cellar", "den")}
+        self.wait_for_step(5)
+        peers.pop("barn").kill()
+        self.wait_until(lambda: "stands in" in {event["event"] for event in self.events()}, "nobody stands in")
+        stand_in = next(event["peer"] for event in self.events() if event["event"] == "stands in") + "-2"
+        self.wait_for_event("began", stand_in)
+        self.wait_for_step(10, f"run/peers/{stand_in}.jsonl")
+        self.interrupt(coordinator, peers.values())
+        samples = [line["samples"] for line in self.metrics()]
+        self.assertEqual(samples[-1] - samples[-2], samples[0])
+        self.assertEqual(self.checkpoints(), [f"step-{len(samples)}"])
 
     def test_a_stage_that_waits_in_vain_ends_with_the_others(self):
         swarm = self.start_swarm("swarm.peers=4", "swarm.clusters=2", "train.steps=150", "sync.method=allreduce",

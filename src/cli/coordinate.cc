@@ -18,6 +18,7 @@ struct CoordinateOptions {
   train::SwarmRunOptions swarm;
   std::string out;
   bool resume = false;
+  bool take_up = false;
   bool plain = false;
   bool json = false;
 };
@@ -25,6 +26,7 @@ struct CoordinateOptions {
 // On standard output, so that a script can take it from there.
 void show_ticket(const train::SwarmRun& run, const CoordinateOptions& options) {
   const std::string ticket = wire::to_text(run.ticket());
+  if (options.take_up) return fmt::print(stderr, "waiting for the peers of the run to return\n");
   fmt::print(stderr, "waiting for {} peers at {}; on each computer:\n\n", run.blueprint().settings.swarm.peers,
              fmt::join(run.ticket().addresses, ", "));
   if (options.json) {
@@ -37,7 +39,12 @@ void show_ticket(const train::SwarmRun& run, const CoordinateOptions& options) {
 }
 
 int coordinate(CoordinateOptions options) {
-  if (options.resume && options.settings.file.empty() && !options.out.empty()) {
+  if (options.take_up && options.resume) throw InputError("--take-up goes on where the peers are; leave out --resume");
+  if (options.take_up && options.out.empty()) throw InputError("--take-up: say with --out which run");
+  if (!options.take_up && options.swarm.listen.empty())
+    throw InputError("--listen: say where peers find it, HOST:PORT");
+  options.swarm.takes_up = options.take_up;
+  if ((options.resume || options.take_up) && options.settings.file.empty() && !options.out.empty()) {
     options.settings.file = train::open_run(options.out).settings().string();  // as it was started
   }
   const config::Settings settings = options.settings.load();
@@ -61,14 +68,16 @@ int coordinate(CoordinateOptions options) {
 void add_coordinate(CLI::App& app, const Choose& choose) {
   CLI::App* command = app.add_subcommand("coordinate", "bring computers together to train: prints a ticket for them");
   auto options = std::make_shared<CoordinateOptions>();
+  options->swarm.listen.clear();
   options->settings.add_to(*command);
   command->add_option("--listen", options->swarm.listen, "where peers find it; 0.0.0.0:PORT: on all networks")
-      ->type_name("HOST:PORT")
-      ->required();
+      ->type_name("HOST:PORT");
   command->add_option("--advertise", options->swarm.advertise, "HOST:PORT that the ticket names, instead of its own")
       ->allow_extra_args(false);
   command->add_option("--out", options->out, "directory of the run (default: runs/NAME)")->type_name("DIR");
   command->add_flag("--resume", options->resume, "continue from the newest checkpoint");
+  command->add_flag("--take-up", options->take_up,
+                    "the run's coordinator has ended, and its peers train on: go on with them");
   command->add_flag("--plain", options->plain, "without encryption, on a network that you trust; peers need it, too");
   command->add_flag("--json", options->json, "print ticket and summary as JSON");
   command->callback([options, choose] { choose([options] { return coordinate(*options); }); });

@@ -15,7 +15,7 @@ namespace rookery::cli {
 namespace {
 
 struct JoinArguments {
-  std::string ticket, name, memory, device;
+  std::string ticket, name, memory, device, patience = "5min";
   std::int64_t threads = 0;
   double speed = 1;
   bool plain = false;
@@ -33,6 +33,11 @@ int join(const JoinArguments& a) {
     throw InputError("{}", error.what());
   } catch (const InputError& error) {
     throw InputError("--memory: {}", error.what());
+  }
+  try {
+    options.patience = parse_duration(a.patience);
+  } catch (const InputError& error) {
+    throw InputError("--patience: {}", error.what());
   }
   if (!wire::is_name(options.name)) {
     throw InputError("--name: '{}' is no name; use letters, digits, - and _", options.name);
@@ -68,6 +73,8 @@ void add_join(CLI::App& app, const Choose& choose) {
   command->add_option("TICKET", a->ticket, "what rookery coordinate has printed")->required();
   command->add_option("--name", a->name, "what others call this peer (default: the computer's name)");
   command->add_option("--memory", a->memory, "how much it may use, e.g. 2GiB (default: all)");
+  command->add_option("--patience", a->patience, "how long to train on if the coordinator cannot be reached, e.g. 1h")
+      ->capture_default_str();
   command->add_option("--threads", a->threads, "that compute (default: as the run says)")->check(CLI::Range(1, 4096));
   command->add_option("--device", a->device,
                       "that computes; so far swarms train on the cpu (default: as the run says)");

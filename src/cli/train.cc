@@ -58,7 +58,10 @@ int train_together(const TrainOptions& options, const config::Settings& settings
   say_what_starts(shown);
   peers.join(run.ticket(), run.blueprint().settings, directory, options.trace);
   std::optional<train::Chaos> chaos;
-  if (plague) chaos.emplace(*plague, options.chaos_seed, peers);
+  if (plague) {
+    chaos.emplace(*plague, options.chaos_seed, peers,
+                  [&](const std::string& peer, const std::string& what) { run.note("chaos", peer, what); });
+  }
   const train::RunOutcome outcome = run.train(
       stop, [&] { peers.check(); },
       [&](double seconds) {
@@ -90,7 +93,7 @@ void add_train(CLI::App& app, const Choose& choose) {
                     "write trace.json: what each peer did and when, for chrome://tracing or ui.perfetto.dev");
   command
       ->add_option("--chaos", options->chaos,
-                   "what happens to local peers, e.g. \"kill 0.02/s, freeze 0.01/s, rejoin 10s, thaw 20s\"")
+                   "what happens to local peers, e.g. \"kill 0.02/s, freeze 0.01/s, cut 0.01/s, rejoin 10s\"")
       ->type_name("SPEC");
   command->add_option("--chaos-seed", options->chaos_seed, "that decides when, and to whom")->type_name("N");
   command->add_flag("--json", options->json, "print the summary as JSON");

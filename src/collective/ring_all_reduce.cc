@@ -6,6 +6,7 @@
 
 #include "base/units.h"
 #include "collective/internal/cut.h"
+#include "collective/internal/guarded.h"
 #include "collective/internal/stall_watch.h"
 
 namespace rookery::collective {
@@ -117,17 +118,8 @@ class RingAllReduce::Round {
   }
   net::Channel& out(std::size_t step) const { return *all_.to_next_[step]; }
 
-  // A failure of one task ends the others, here and on all other peers.
   Task<> guarded(Task<> task) {
-    std::optional<LinkError> failure;
-    try {
-      co_await std::move(task);
-    } catch (const LinkError& error) {
-      failure = error;
-    }
-    if (!failure) co_return;
-    all_.cancel(*failure);
-    throw LinkError(*failure);
+    return internal::guarded(std::move(task), [this](const LinkError& failure) { all_.cancel(failure); });
   }
 
   // Sends what no other peer sends first: an unfinished piece, or this peer's own.

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "collective/internal/cut.h"
+#include "collective/internal/guarded.h"
 #include "collective/internal/stall_watch.h"
 
 namespace rookery::collective {
@@ -76,17 +77,8 @@ class RobustReduce::Round {
 
   std::span<float> values(std::size_t piece, std::size_t chunk) const { return cut_.of(values_, piece, chunk); }
 
-  // A failure of one task ends the others, here and on all other members.
   Task<> guarded(Task<> task) {
-    std::optional<LinkError> failure;
-    try {
-      co_await std::move(task);
-    } catch (const LinkError& error) {
-      failure = error;
-    }
-    if (!failure) co_return;
-    all_.cancel(*failure);
-    throw LinkError(*failure);
+    return internal::guarded(std::move(task), [this](const LinkError& failure) { all_.cancel(failure); });
   }
 
   // Receives are posted half a window ahead; by then the results of the chunk that had their memory have had half a

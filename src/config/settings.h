@@ -86,6 +86,7 @@ struct Swarm {
   std::int64_t peers = 1;
   std::optional<Clusters> clusters;  // none: "auto"
   std::string goal = "loss";
+  std::optional<std::int64_t> buddy_every{};  // none: "auto"
 
   bool operator==(const Swarm&) const = default;
 };

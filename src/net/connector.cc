@@ -29,7 +29,8 @@ class Connector::Core : public std::enable_shared_from_this<Core> {
   void start() { spawn(gather(shared_from_this(), host_.accept(), &host_, Way::kDirect)); }
 
   void use_relay(std::shared_ptr<Link> relay) {
-    ROOKERY_CHECK(!guest_);
+    relayed_.reset();
+    guest_.reset();
     HostOptions options = host_.options();
     options.encrypt = true;  // what passes a third peer is for nobody else's eyes
     options.lanes = 1;

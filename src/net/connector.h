@@ -38,7 +38,7 @@ class Connector {
   Connector(const Connector&) = delete;
   Connector& operator=(const Connector&) = delete;
 
-  // From now on calls go through the peer at the other end of this link, too. Requires: was not called before.
+  // From now on calls go through the peer at the other end of this link, too, and no more through the one before.
   void use_relay(std::shared_ptr<Link> relay);
 
   // Dials the other at its addresses, one after another; failing that, asks it to dial this peer; failing that, calls

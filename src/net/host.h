@@ -41,7 +41,7 @@ struct HostOptions {
   bool share_memory = true;  // with peers on the same computer, instead of sockets
   std::uint32_t lanes = 1;   // connections side by side in the links that this peer dials
   LineOptions shaping{};     // what is sent passes a line like this
-  Duration heartbeat = std::chrono::milliseconds(500);  // as in LinkOptions
+  Duration heartbeat = std::chrono::milliseconds(250);  // as in LinkOptions
   Duration silence = std::chrono::seconds(10);
   Duration handshake = std::chrono::seconds(10);  // for all of it
   // Connections at a time that have not proved anything yet: all, and from one address. A newcomer takes the place of

@@ -194,6 +194,8 @@ void fill_with_secret(std::span<std::byte> bytes) {
 
 Identity Identity::generate() { return Identity(with_certificate(new_key())); }
 
+void Identity::save(const std::filesystem::path& file) const { write_key(file, *key_->key); }
+
 Identity Identity::load_or_create(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file)) {
     KeyPointer key = new_key();

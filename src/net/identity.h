@@ -42,6 +42,10 @@ class Identity {
   // it cannot be read or written, holds something else, or others may read it.
   static Identity load_or_create(const std::filesystem::path& file);
 
+  // Into a new file, readable for its owner alone; one that is there already stays. Throws InputError naming it if it
+  // cannot be written.
+  void save(const std::filesystem::path& file) const;
+
   const Fingerprint& fingerprint() const { return fingerprint_; }
 
   using PublicKey = std::array<std::byte, 32>;

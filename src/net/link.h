@@ -18,7 +18,8 @@ struct LinkStatistics {
   std::uint64_t bytes_received = 0;
   std::uint64_t payload_sent = 0, payload_received = 0;  // of messages, without any headers
   Duration round_trip{};                                 // smoothed; 0 before the first measurement
-  double bandwidth = 0;  // bytes/s from the other end, in the busiest moments of late; 0: there was none
+  double bandwidth = 0;   // bytes/s from the other end, in the busiest moments of late; 0: there was none
+  Duration silent_for{};  // since the last word from the other end
 };
 
 // What the messages of some channels have taken, with headers.
@@ -68,7 +69,7 @@ class Link {
 
 struct LinkOptions {
   std::string peer{};                                   // the other end's name, for messages
-  Duration heartbeat = std::chrono::milliseconds(500);  // how often to speak at least
+  Duration heartbeat = std::chrono::milliseconds(250);  // how often to speak at least
   Duration silence = std::chrono::seconds(10);          // how long not to hear anything before giving up, at first
   Duration linger = std::chrono::milliseconds(500);     // how long close() may take to say goodbye
 };

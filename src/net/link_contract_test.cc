@@ -399,7 +399,7 @@ TEST_P(LinkContractTest, ClosingTheLinkTellsTheOtherEndWhyAfterWhatWasSent) {
 }
 
 TEST_P(LinkContractTest, LinksOfThoseWhoHaveNothingToSayStayAlive) {
-  connect({.heartbeat = 20ms, .silence = 400ms});
+  connect({.heartbeat = 20ms, .silence = 1600ms});
   const auto wait = [&]() -> Task<> { co_await world_->clock().sleep_for(1s); };
   run_all(wait());
   EXPECT_FALSE(alice_->has_ended());

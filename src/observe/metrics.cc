@@ -97,6 +97,12 @@ Json to_json(const Summary& summary) {
       all.push_back({{"cluster", own.cluster}, {"first_step", own.first_step}, {"last_step", own.last_step}});
     }
   }
+  if (!summary.repeated.empty()) {
+    Json& all = object["repeated"] = Json::array();
+    for (const Repeated& own : summary.repeated) {
+      all.push_back({{"first_step", own.first_step}, {"last_step", own.last_step}});
+    }
+  }
   return object;
 }
 

@@ -68,6 +68,13 @@ struct LeftOut {
   bool operator==(const LeftOut&) const = default;
 };
 
+// Steps that were done again, because a stage was lost and its cluster went back to a copy: so were their samples.
+struct Repeated {
+  std::int64_t first_step = 0, last_step = 0;
+
+  bool operator==(const Repeated&) const = default;
+};
+
 // How a run ended: summary.json.
 struct Summary {
   double final_loss = 0;
@@ -97,6 +104,7 @@ struct Summary {
   std::optional<double> measured_step_seconds{};
   std::optional<std::int64_t> samples_left_out{};  // in these steps; not said where pulls take the place of steps
   std::vector<LeftOut> left_out{};
+  std::vector<Repeated> repeated{};
 };
 
 // One member per field, under the field's name, in the order above. Optional fields without a value are left out;
@@ -104,7 +112,7 @@ struct Summary {
 nlohmann::ordered_json to_json(const StepMetrics& metrics);
 nlohmann::ordered_json to_json(const Summary& summary);
 
-// Where metrics go. The methods are called by one thread, steps in ascending order.
+// Where metrics go. The methods are called by one thread, steps in ascending order, but for those that are repeated.
 class Sink {
  public:
   virtual ~Sink() = default;

@@ -1,6 +1,7 @@
 #include "simulate/simulation.h"
 
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include <gmock/gmock.h>
@@ -8,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/random.h"
+#include "base/testing/seeds.h"
 
 namespace rookery::simulate {
 namespace {
@@ -290,6 +293,41 @@ TEST_F(SimulationTest, ThoseWhoAreLeftGoOn) {
   }
   EXPECT_GT(lost, 24u);
   EXPECT_GT(agreed, 8u);  // elsewhere only one is left
+}
+
+// Whatever is drawn: which method, clusters and schedule, who is lost and when, and whether others come. All steps are
+// done, copies are one to the last bit, and every sample was used once or is said to be left out.
+TEST_F(SimulationTest, WhateverIsLostCopiesStayOneAndSamplesAreAccountedFor) {
+  std::uint64_t lost = 0, agreed = 0;
+  const Seeds seeds = seeds_of(15);
+  for (std::uint64_t seed = seeds.first; seed < seeds.last; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random({seed, word_of("samples")});
+    const auto one_of = [&](const std::vector<std::string>& all) { return all[random.below(all.size())]; };
+    const bool come = random.below(2) == 0;
+    const std::string method =
+        come ? one_of({"diloco", "local-sgd", "palsgd"}) : one_of({"allreduce", "diloco", "local-sgd", "palsgd"});
+    const std::string clusters = one_of({"6", "[1, 2, 3]", "[2, 2, 1, 1]", "[3, 3]", "2", "3"});
+    const Outcome outcome = simulate(
+        kSix, {"simulate.compute=real", "train.steps=30", "train.eval_batches=0", "simulate.step_time=100ms",
+               "sync.interval=4", "sync.warmup_steps=" + std::string(come ? "0" : one_of({"0", "5"})),
+               fmt::format("simulate.stay={}s", 3 + random.below(9)),
+               fmt::format("simulate.absence={}ms", come ? 200 + random.below(2000) : 0), "swarm.clusters=" + clusters,
+               "sync.method=" + method, "sync.group=" + one_of({"2", "16"}),
+               "pipeline.schedule=" + one_of({"1f1b", "gpipe", "async"}), fmt::format("train.seed={}", seed + 1)});
+    EXPECT_EQ(outcome.summary.steps, 30);
+    EXPECT_TRUE(outcome.summary.identical_copies.value_or(true)) << method << ", " << clusters;
+    agreed += outcome.summary.identical_copies.has_value() ? 1 : 0;
+    lost += outcome.lost;
+    if (method == "palsgd") continue;  // which uses no samples in some of its steps
+    const auto copies = std::set<std::int64_t>{6, 3, 4, 2};
+    const std::int64_t all = outcome.summary.samples + outcome.summary.samples_left_out.value_or(0);
+    EXPECT_EQ(all % (30 * 8), 0);
+    EXPECT_TRUE(copies.contains(all / (30 * 8))) << all;
+  }
+  if (seeds.last - seeds.first < 15) return;
+  EXPECT_GT(lost, 25u);
+  EXPECT_GT(agreed, 2u);  // elsewhere only one is left
 }
 
 // With real arithmetic: peers that are lost cost what their copies had learnt since the last round, not the model.

@@ -26,44 +26,79 @@ constexpr std::uint64_t kBytesPerParameter = 128;  // of a checkpoint, at most, 
 constexpr std::uint64_t kBytesBeside = 64 << 20;   // for what is not parameters
 constexpr std::uint32_t kMostSurveys = 3;          // that fail
 constexpr Duration kUntilNextSurvey = std::chrono::seconds(2);
-constexpr std::size_t kSuspicionsOfOne = 3;                // that count, where there is nobody else
-constexpr double kLongestStep = 3600;                      // in seconds; whoever says more is not believed
-constexpr Duration kDismissal = std::chrono::seconds(10);  // for those who wait to end, when all others have
+constexpr std::size_t kSuspicionsOfOne = 3;                   // that count, where there is nobody else
+constexpr double kLongestStep = 3600;                         // in seconds; whoever says more is not believed
+constexpr Duration kQuiet = std::chrono::milliseconds(800);   // three heartbeats that did not come
+constexpr Duration kAllReturn = std::chrono::seconds(10);     // those of a run that was taken up
+constexpr Duration kSecondLook = std::chrono::seconds(3);     // when two have no link to each other
+constexpr Duration kDismissal = std::chrono::seconds(10);     // for those who wait to end, when all others have
 
 using net::Failure;
 using net::LinkError;
 
-// A peer that was let in.
+// A place in the swarm, and who has it: a peer that was let in, or one that is expected to return.
 struct Seat {
   Seat(Clock& clock, net::Meeting meeting, const Aside& aside)
-      : link(std::move(meeting.link)),
-        guest(meeting.other),
-        talk(*link),
-        files(clock.executor(), *link, Files::End::kCoordinator, aside),
-        patience(clock) {}
+      : link(std::move(meeting.link)), guest(meeting.other), patience(clock), doubt(clock) {
+    talk.emplace(*link);
+    files.emplace(clock.executor(), *link, Files::End::kCoordinator, aside);
+  }
+
+  Seat(Clock& clock, net::Guest who) : guest(std::move(who)), patience(clock), doubt(clock) {}
+
+  void say(const wire::SwarmMessage& message) {
+    if (talk) talk->say(message);
+  }
+
+  void close(const LinkError& reason) {
+    if (link) link->close(reason);
+  }
 
   // Has to do what comes next by then.
   void expect_by(Time when, const char* what) {
-    patience.set(when,
-                 [this, what] { link->close(LinkError(Failure::kLate, "", fmt::format("did not {} in time", what))); });
+    patience.set(when, [this, what] { close(LinkError(Failure::kLate, "", fmt::format("did not {} in time", what))); });
   }
+
+  // It has returned: what is known of it goes on.
+  void follow(const Seat& before) {
+    introduction = before.introduction;
+    ready = before.ready;
+    surveyed = before.surveyed;
+    linked = before.linked;
+    is_late = before.is_late;
+    restored = before.restored;
+    suspected_by = before.suspected_by;
+    accusers = before.accusers;
+    last_step = before.last_step;
+    stands_in = before.stands_in;
+  }
+
+  // Nothing is heard of it.
+  bool is_quiet(Time now) const { return is_away ? now >= quiet_from : link->statistics().silent_for > kQuiet; }
 
   const std::string& name() const { return guest.name; }
 
-  std::shared_ptr<net::Link> link;
+  std::shared_ptr<net::Link> link;  // nothing if it has not returned yet
   net::Guest guest;
-  Talk talk;
-  Files files;
-  Alarm patience;
+  std::optional<Talk> talk{};
+  std::optional<Files> files{};
+  Alarm patience, doubt;
   std::optional<wire::Introduction> introduction{};
   std::optional<wire::Ready> ready{};
   std::optional<wire::Surveyed> surveyed{};  // of the survey that is under way, or the last one
   std::optional<std::uint64_t> halted{};     // the last step that it has begun, when it was told to stop
   std::deque<wire::Saved> unfetched{};
   bool linked = false, ended = false, gone = false, refused = false;
-  bool is_late = false;        // came when the run had begun, and has not taken part yet
-  bool paused = false;         // somebody of its cluster was lost, and it has stopped
-  std::uint32_t restored = 0;  // the last generation in which it has got what belongs to its place
+  bool is_late = false;          // came when the run had begun, and has not taken part yet
+  bool is_away = false;          // its link has gone silent, and it may return
+  Time quiet_from{};             // when it is away: from when on that says something
+  bool stands_in = false;        // was asked to join once more
+  bool is_replaced = false;      // by itself: it has returned by another link
+  bool paused = false;           // somebody of its cluster was lost, and it has stopped
+  std::uint32_t restored = 0;    // the last generation in which it has got what belongs to its place
+  std::uint64_t last_step = 0;   // that it has reported
+  std::uint64_t held = 0;        // the last step after which it has a copy of the stage before it
+  std::set<std::string> misses;  // those to whom it has no link any more
   std::map<std::uint32_t, std::size_t> suspected_by{};  // clusters, and how often
   std::set<std::string> accusers{};                     // their peers
 
@@ -75,9 +110,17 @@ struct Seat {
 class Coordinator::Core : public std::enable_shared_from_this<Core> {
  public:
   Core(Clock& clock, net::Host& host, CoordinatorOptions options, Watcher& watcher)
-      : clock_(clock), host_(host), options_(std::move(options)), watcher_(watcher), relay_(clock, {}) {}
+      : clock_(clock),
+        host_(host),
+        options_(std::move(options)),
+        watcher_(watcher),
+        relay_(clock, {}),
+        stand_in_(clock) {}
 
-  void start() { boost::asio::co_spawn(clock_.executor(), admit(shared_from_this()), boost::asio::detached); }
+  void start() {
+    if (options_.taken_up) take_up(*options_.taken_up);
+    boost::asio::co_spawn(clock_.executor(), admit(shared_from_this()), boost::asio::detached);
+  }
 
   static Task<> run(std::shared_ptr<Core> self) {
     for (self->dismiss_who_waits(); !self->finished(); self->dismiss_who_waits()) {
@@ -92,13 +135,9 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       if (self->deadline_ <= self->clock_.now() && !self->dismissed_) self->late();
     }
     for (const auto& seat : self->seats_) {
-      if (self->broken_) {
-        seat->link->close(LinkError(Failure::kCancelled, "", self->broken_why_));
-      } else {
-        seat->link->close();
-      }
+      seat->close(LinkError(Failure::kCancelled, "", self->broken_ ? self->broken_why_ : "the run is over"));
     }
-    for (const auto& seat : self->latecomers_) seat->link->close(LinkError(Failure::kRefused, "", "the run is over"));
+    for (const auto& seat : self->latecomers_) seat->close(LinkError(Failure::kRefused, "", "the run is over"));
     self->closed_ = true;
     if (self->broken_) std::rethrow_exception(self->broken_);
     if (self->failure_) throw Error("{}", *self->failure_);
@@ -107,11 +146,12 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   void stop(const std::string& reason) {
     if (stopping_) return;
     stopping_ = true;
+    if (begun_) tell([&] { remember(); });
     goes_on();
-    for (const auto& seat : latecomers_) seat->link->close(LinkError(Failure::kRefused, "", "the run is over"));
+    for (const auto& seat : latecomers_) seat->close(LinkError(Failure::kRefused, "", "the run is over"));
     for (const auto& seat : seats_) {
-      seat->talk.say(wire::Stop{.reason = reason});
-      if (plan_ && is_entering(*seat)) seat->link->close(LinkError(Failure::kRefused, "", "the run is over"));
+      seat->say(wire::Stop{.reason = reason});
+      if (plan_ && is_entering(*seat)) seat->close(LinkError(Failure::kRefused, "", "the run is over"));
     }
     changed_.notify();
   }
@@ -120,14 +160,14 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   void abandon() {
     closed_ = true;
     for (const auto* seats : {&seats_, &latecomers_}) {
-      for (const auto& seat : *seats) seat->link->close();
+      for (const auto& seat : *seats) seat->close(LinkError(Failure::kClosed, "", "closed the link"));
     }
     changed_.notify();
   }
 
  private:
   bool finished() const {
-    if (broken_) return true;
+    if (broken_ || closed_) return true;
     if (!plan_) return stopping_;
     if (dismissed_ && clock_.now() >= *dismissed_ + kDismissal) return true;
     return std::ranges::all_of(seats_, [&](const auto& seat) { return seat->is_done(); });
@@ -137,13 +177,22 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   void dismiss_who_waits() {
     if (!begun_ || dismissed_) return;
     const auto has_nothing_to_do = [&](const auto& seat) { return seat->is_done() || waits(*seat); };
-    if (!std::ranges::all_of(seats_, has_nothing_to_do)) return;
+    if (!std::ranges::all_of(seats_, has_nothing_to_do)) {
+      vacant_since_.reset();
+      return;
+    }
+    const auto has_ended = [](const auto& seat) { return seat->ended && !seat->gone; };
+    if (!stopping_ && std::ranges::none_of(seats_, has_ended)) {  // they wait for who comes
+      if (!vacant_since_) vacant_since_ = clock_.now();
+      deadline_ = *vacant_since_ + options_.vacancy;
+      return;
+    }
     dismissed_ = clock_.now();
     deadline_ = *dismissed_ + kDismissal;
     for (const auto& seat : seats_) {
       if (seat->is_done()) continue;
-      if (!stopping_) seat->talk.say(wire::Stop{.reason = "the run is over"});
-      if (!end_is_known_) seat->talk.say(wire::EndAt{.step = last_step_});
+      if (!stopping_) seat->say(wire::Stop{.reason = "the run is over"});
+      if (!end_) seat->say(wire::EndAt{.step = last_step_});
     }
   }
 
@@ -193,11 +242,16 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
 
   static Task<> serve(std::shared_ptr<Core> self, std::shared_ptr<Seat> seat) {
     std::string why;
+    bool is_silent = false;
     try {
       while (!self->closed_) {
-        auto hearing = seat->talk.hear();
+        auto hearing = seat->talk->hear();
         const wire::SwarmMessage message = co_await std::move(hearing);
-        if (self->closed_) break;
+        if (self->closed_ || seat->is_replaced) break;
+        if (const auto* returned = std::get_if<wire::Returned>(&message); returned != nullptr && !seat->introduction) {
+          self->take_back(seat, *returned);
+          continue;
+        }
         if (!seat->introduction != std::holds_alternative<wire::Introduction>(message) || seat->ended) {
           throw wire::WireError("said something out of turn");
         }
@@ -214,15 +268,152 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       }
     } catch (const LinkError& error) {
       why = error.text();
+      is_silent = error.failure() == Failure::kSilent;
     } catch (const wire::WireError& error) {
       why = error.what();
-      seat->link->close(LinkError(Failure::kProtocol, "", error.what()));
+      seat->close(LinkError(Failure::kProtocol, "", error.what()));
     } catch (const std::exception&) {
       self->break_off(std::current_exception());
     }
     seat->patience.cancel();
     if (!seat->introduction) --self->strangers_;
-    if (!self->closed_ && !self->broken_) self->gone(*seat, why);
+    if (self->closed_ || self->broken_ || seat->is_replaced) co_return;
+    if (is_silent && self->may_return(*seat)) {
+      self->expect_back(*seat, why, self->clock_.now());
+    } else {
+      self->gone(*seat, why);
+    }
+  }
+
+  // Takes up a run that another coordinator has begun: its peers train on, and return.
+  void take_up(const Memory& memory) {
+    plan_ = memory.plan;
+    begun_ = true;
+    stopping_ = memory.stopping;
+    covered_ = memory.covered;
+    expelled_ = memory.expelled;
+    last_step_ = options_.known_step;
+    for (const wire::PlannedPeer& place : plan_->peers) {
+      const net::Guest who{.name = place.contact.name, .key = net::Fingerprint(place.contact.fingerprint)};
+      const auto seat = std::make_shared<Seat>(clock_, who);
+      seat->introduction = wire::Introduction{.contact = place.contact, .host = place.host};
+      seat->linked = true;
+      seat->last_step = std::max(options_.known_step, place.from);
+      seat->gone = place.empty;
+      seats_.push_back(seat);
+    }
+    watcher_.taken_up(*plan_);
+    for (const auto& seat : seats_) {
+      if (!seat->gone) expect_back(*seat, "did not return", clock_.now() + kAllReturn);
+    }
+    expect_stand_in();
+  }
+
+  // What another coordinator would need to know, before anybody acts on it.
+  void remember() {
+    if (!options_.remember) return;
+    options_.remember(
+        {.plan = *plan_, .begun = begun_, .stopping = stopping_, .covered = covered_, .expelled = expelled_});
+  }
+
+  bool may_return(const Seat& seat) const {
+    return begun_ && !seat.gone && !seat.ended && seat.linked && rank_of(seat) < seats_.size();
+  }
+
+  // Nothing is heard of somebody, which may be the link's fault, or this end's: it trains on if it can, and returns. If
+  // others miss it too, nobody waits for it.
+  void expect_back(Seat& seat, const std::string& why, Time quiet_from) {
+    seat.is_away = true;
+    seat.quiet_from = quiet_from;
+    seat.patience.set(clock_.now() + options_.returning, [this, &seat, why] {
+      if (!closed_ && !broken_) gone(seat, why);
+    });
+    judge(seat);
+  }
+
+  // Somebody who trains has made another link: it goes on from what is known of it.
+  void take_back(const std::shared_ptr<Seat>& seat, const wire::Returned& returned) {
+    if (!begun_) refuse(*seat, "the run has not begun");
+    const auto is_it = [&](const wire::PlannedPeer& place) {
+      return place.contact.name == seat->name() && place.contact.fingerprint == seat->guest.key.bytes() && !place.empty;
+    };
+    const auto place = std::ranges::find_if(plan_->peers, is_it);
+    const auto rank = static_cast<std::size_t>(place - plan_->peers.begin());
+    if (place == plan_->peers.end() || seats_[rank]->gone || !seats_[rank]->linked ||
+        returned.generation > plan_->generation || expelled_.contains(seat->guest.key)) {
+      refuse(*seat, "the others have gone on without it; it may join again");
+    }
+    const std::shared_ptr<Seat> before = std::exchange(seats_[rank], seat);
+    before->patience.cancel();
+    before->doubt.cancel();
+    seat->follow(*before);
+    before->is_replaced = true;
+    before->close(LinkError(Failure::kLate, "", "has made another link"));
+    --strangers_;
+    seat->patience.cancel();
+    relay_.serve(seat->link, seat->guest);
+    watcher_.returned(seat->name());
+    seat->say(wire::Known{.step = seat->last_step});
+    if (returned.generation < plan_->generation) seat->say(*plan_);
+    if (covered_) seat->say(wire::Covered{.step = *covered_});
+    if (stopping_) seat->say(wire::Stop{.reason = "the run is to end"});
+    if (end_) seat->say(wire::EndAt{.step = *end_});
+    goes_on();
+    changed_.notify();
+  }
+
+  void heard(Seat& seat, const wire::Missed& missed) {
+    if (!begun_ || !seat.linked) throw wire::WireError("missed somebody out of turn");
+    const auto found = std::ranges::find_if(seats_, [&](const auto& other) { return other->name() == missed.who; });
+    if (found == seats_.end() || (*found)->gone || (*found)->ended || found->get() == &seat) return;
+    if (plan_->peers[rank_of(**found)].came != missed.came) return;  // another one of that name
+    seat.misses.insert(missed.who);
+    watcher_.missed(missed.who, seat.name(), missed.text);
+    judge(**found);
+  }
+
+  // One who has no link to it any more, and trains.
+  Seat* who_misses(const Seat& seat) const {
+    const auto found = std::ranges::find_if(seats_, [&](const auto& other) {
+      return !other->gone && !other->ended && other->misses.contains(seat.name());
+    });
+    return found == seats_.end() ? nullptr : found->get();
+  }
+
+  // Two witnesses are enough: somebody misses it, and here nothing is heard of it, either. Else it may be that link
+  // alone; but what is not noticed here yet may be soon.
+  void judge(Seat& seat) {
+    const Seat* witness = who_misses(seat);
+    if (seat.gone || seat.ended || witness == nullptr) return;
+    if (seat.is_quiet(clock_.now())) return part_with(seat, fmt::format("is silent, to {} as well", witness->name()));
+    seat.doubt.set(seat.is_away ? seat.quiet_from : clock_.now() + kSecondLook, [this, &seat] {
+      if (!closed_ && !broken_) look_again(seat);
+    });
+  }
+
+  // Two who are both there have no link to each other, so one has to go: whoever has lost more links, or the one of
+  // higher rank. It makes others when it joins again. A link that has ended has done so for both: whoever is alone in
+  // missing the other is not believed.
+  void look_again(Seat& seat) {
+    Seat* witness = who_misses(seat);
+    if (seat.gone || seat.ended || witness == nullptr) return;
+    if (seat.is_quiet(clock_.now())) return part_with(seat, fmt::format("is silent, to {} as well", witness->name()));
+    if (witness->is_quiet(clock_.now()) || !seat.misses.contains(witness->name())) {
+      return part_with(*witness, fmt::format("has no link to {} any more", seat.name()));
+    }
+    const auto cuts = [&](const Seat& one) {
+      return std::ranges::count_if(seats_, [&](const auto& other) {
+        return !other->gone && (other->misses.contains(one.name()) || one.misses.contains(other->name()));
+      });
+    };
+    const bool is_witness = std::pair(cuts(*witness), rank_of(*witness)) > std::pair(cuts(seat), rank_of(seat));
+    const Seat& stays = is_witness ? seat : *witness;
+    part_with(is_witness ? *witness : seat, fmt::format("has no link to {} any more", stays.name()));
+  }
+
+  void part_with(Seat& seat, const std::string& why) {
+    if (seat.is_away) return gone(seat, why);
+    seat.close(LinkError(Failure::kLate, "", why));  // and so it is gone
   }
 
   // Whoever watches cannot go on (the disk is full), so nothing would come of what the peers still do.
@@ -248,7 +439,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     seat.refused = true;
     if (options_.only_these && !plan_) give_up(fmt::format("{} cannot take part: {}", seat.name(), why));
     const LinkError reason(Failure::kRefused, "", why);
-    seat.link->close(reason);
+    seat.close(reason);
     throw LinkError(reason);
   }
 
@@ -257,6 +448,12 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     if (stopping_) refuse(seat, "the run is over");
     if (expelled_.contains(seat.guest.key)) refuse(seat, "was expelled from this run");
     if (plan_ && !may_be_spare()) refuse(seat, "the run has begun without it, and no place is free");
+    // Whoever begins anew does not return.
+    const std::vector<std::shared_ptr<Seat>> seats = seats_;  // which may change
+    for (const auto& other : seats) {
+      const bool is_it = other->name() == seat.name() && other->guest.key == seat.guest.key;
+      if (is_it && other->is_away && !other->gone) gone(*other, "has begun anew");
+    }
     const auto same_name = [&](const auto& other) { return other->name() == seat.name() && !other->gone; };
     if (std::ranges::any_of(seats_, same_name) || std::ranges::any_of(latecomers_, same_name)) {
       refuse(seat, "another peer has the same name; choose one with --name");
@@ -278,9 +475,9 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       if (!seat->is_late) assignment.checkpoint.push_back(file.facts);
     }
     for (const auto* files : {&options_.data_files, &options_.checkpoint}) {
-      for (const OfferedFile& file : *files) seat->files.offer(file.facts, file.path);
+      for (const OfferedFile& file : *files) seat->files->offer(file.facts, file.path);
     }
-    seat->talk.say(assignment);
+    seat->say(assignment);
   }
 
   void heard(Seat& seat, const wire::Ready& ready) {
@@ -340,7 +537,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       seat->surveyed.reset();
       message.peers.push_back(contact_of(*seat));
     }
-    for (const auto& seat : peers) seat->talk.say(message);
+    for (const auto& seat : peers) seat->say(message);
     Time deadline = self->clock_.now() + self->options_.links;
     const auto is_done = [](const auto& seat) { return seat->surveyed.has_value(); };
     while (self->may_plan() && self->seats_ == peers && !std::ranges::all_of(peers, is_done)) {
@@ -349,7 +546,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       if (self->clock_.now() < deadline) continue;
       for (const auto& seat : peers) {
         if (is_done(seat)) continue;
-        seat->link->close(LinkError(Failure::kLate, "", "did not link up with the others in time"));
+        seat->close(LinkError(Failure::kLate, "", "did not link up with the others in time"));
       }
       deadline = kNever;
     }
@@ -402,10 +599,11 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
 
   void announce(wire::Plan plan) {
     plan_ = std::move(plan);
+    remember();
     last_step_ = plan_->first_step;
     watcher_.planned(*plan_);
     deadline_ = clock_.now() + options_.links;
-    for (const auto& seat : seats_) seat->talk.say(*plan_);
+    for (const auto& seat : seats_) seat->say(*plan_);
     changed_.notify();
   }
 
@@ -428,6 +626,38 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     }
   }
 
+  // If nobody comes for a while, one who is there stands in for one who was lost.
+  void expect_stand_in() {
+    if (!options_.stands_in) return;
+    stand_in_.set(clock_.now() + options_.stand_in, [this] {
+      if (!closed_ && !broken_ && !stopping_) ask_to_stand_in();
+    });
+  }
+
+  // One at a time. Those of a cluster that waits have nothing else to do.
+  void ask_to_stand_in() {
+    for (std::size_t place = 0; place < seats_.size(); ++place) {
+      if (!is_free(place)) continue;
+      expect_stand_in();  // for the next one, or if it does not come
+      const auto is_coming = [&](const auto& seat) { return is_entering(*seat); };
+      const auto is_spare = [&](const auto& seat) {
+        return !seat->ready || options_.fits(*plan_, place, means_of(*seat));
+      };
+      if (std::ranges::any_of(latecomers_, is_spare) || std::ranges::any_of(seats_, is_coming)) return;
+      std::optional<std::size_t> best;
+      for (std::size_t by = 0; by < seats_.size(); ++by) {
+        const Seat& seat = *seats_[by];
+        if (seat.gone || seat.ended || seat.is_away || seat.stands_in || !options_.stands_in(*plan_, place, by))
+          continue;
+        if (!best || plan_->peers[by].cluster == plan_->peers[place].cluster) best = by;
+      }
+      if (!best) continue;
+      seats_[*best]->stands_in = true;
+      seats_[*best]->say(wire::StandIn{});
+      return tell([&] { watcher_.stands_in(seats_[*best]->name()); });
+    }
+  }
+
   // Whoever comes back gets the place that it had: nobody is in a plan twice. False if there is none that it could
   // fill, for now.
   bool take_place(const std::shared_ptr<Seat>& seat) {
@@ -442,9 +672,11 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       wire::Plan next = *plan_;
       next.peers[rank].contact = contact;
       next.peers[rank].empty = false;
+      next.peers[rank].came = next.generation + 1;
       next.peers[rank].host = seat->introduction->host;
       if (std::ranges::count_if(next.peers, was_there) > 1) break;  // the name of one, the key of another
-      seats_[rank]->link->close();
+      seats_[rank]->close(LinkError(Failure::kLate, "", "somebody else has its place"));
+      for (const auto& other : seats_) other->misses.erase(contact.name);
       seats_[rank] = seat;
       seat->expect_by(clock_.now() + options_.links, "link up with the others");
       announce_next(std::move(next), rank);
@@ -460,8 +692,10 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       if (peer.cluster == next.peers[rank].cluster) peer.since = next.generation;
     }
     plan_ = std::move(next);
+    tell([&] { remember(); });
+    if (broken_) return;  // nobody is to hear of what another coordinator would not know
     for (const auto& seat : seats_) {
-      if (!seat->gone) seat->talk.say(*plan_);  // also to those who have ended: others may ask them
+      if (!seat->gone) seat->say(*plan_);  // also to those who have ended: others may ask them
     }
   }
 
@@ -482,7 +716,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
 
   // Those who are new in a cluster have their links, and the others have stopped: all get what belongs to their places.
   void restore(std::uint32_t cluster) {
-    const auto is_ready = [](const Seat& seat) { return seat.is_late ? seat.linked : seat.paused; };
+    const auto is_ready = [](const Seat& seat) { return !seat.is_away && (seat.is_late ? seat.linked : seat.paused); };
     if (stopping_ || is_whole(cluster) || !all_of_cluster(cluster, is_ready)) return;
     for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
       if (plan_->peers[rank].cluster != cluster) continue;
@@ -496,20 +730,63 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     wire::Plan next = *plan_;
     const bool was_whole = is_whole(cluster);
     std::optional<std::size_t> any;
+    const bool rewinds = restored ? next.peers[rank_in(cluster)].rewinds : can_rewind(next);
     for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
       if (next.peers[rank].cluster != cluster) continue;
       any = rank;
-      if (!options_.enter(next.peers[rank], last_step_, restored)) return;  // it waits for the end, which is near
+      if (rewinds) {
+        rewind(next.peers[rank], restored);
+      } else if (!options_.enter(next.peers[rank], last_step_, restored)) {
+        return;  // it waits for the end, which is near
+      }
+    }
+    if (rewinds && restored) {
+      last_step_ = next.peers[*any].from;
+      covered_.reset();  // who is new has no copies yet
     }
     announce_next(std::move(next), *any);
     for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
       if (plan_->peers[rank].cluster != cluster) continue;
       seats_[rank]->paused = false;
+      if (!restored) watcher_.restores(seats_[rank]->name());
       if (!is_whole(cluster) || was_whole) continue;
       seats_[rank]->is_late = false;
+      seats_[rank]->last_step = plan_->peers[rank].from;
       watcher_.entered(plan_->peers[rank]);
     }
     settle_latecomers();
+  }
+
+  std::size_t rank_in(std::uint32_t cluster) const {
+    const auto found = std::ranges::find(plan_->peers, cluster, &wire::PlannedPeer::cluster);
+    return static_cast<std::size_t>(found - plan_->peers.begin());
+  }
+
+  bool can_rewind(const wire::Plan& plan) const { return covered_ && options_.rewinds && options_.rewinds(plan); }
+
+  void rewind(wire::PlannedPeer& place, bool restored) const {
+    place.rewinds = true;
+    place.restores = !restored;
+    if (restored) {
+      place.here = true;
+    } else {
+      place.from = *covered_;
+    }
+  }
+
+  // All stages have a copy of the one before them.
+  void heard(Seat& seat, const wire::Held& held) {
+    if (!begun_ || !seat.linked) throw wire::WireError("holds a copy out of turn");
+    const std::uint32_t cluster = plan_->peers[rank_of(seat)].cluster;
+    if (!is_whole(cluster)) return;  // it was on its way when somebody was lost
+    seat.held = held.step;
+    const auto holds = [&](const Seat& other) { return other.held == held.step; };
+    if (!all_of_cluster(cluster, holds)) return;
+    covered_ = held.step;
+    remember();
+    for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
+      if (plan_->peers[rank].cluster == cluster) seats_[rank]->say(wire::Covered{.step = held.step});
+    }
   }
 
   void heard(Seat& seat, const wire::Paused& paused) {
@@ -528,6 +805,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     if (!place.restores || restored.generation != place.since) return;  // somebody else was lost in the meantime
     seat.patience.cancel();
     seat.restored = restored.generation;
+    watcher_.restored(seat.name());
     const auto is_done = [&](const Seat& other) { return other.restored == place.since; };
     if (!stopping_ && all_of_cluster(place.cluster, is_done)) enter(place.cluster, true);
   }
@@ -537,7 +815,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     if (!seat.is_late && linked.generation != plan_->generation) throw wire::WireError("linked out of turn");
     seat.linked = true;
     if (seat.is_late) {
-      seat.talk.say(wire::Begin{.generation = linked.generation});
+      seat.say(wire::Begin{.generation = linked.generation});
       seat.patience.cancel();
       restore(plan_->peers[rank_of(seat)].cluster);
       return settle_latecomers();
@@ -545,8 +823,9 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     if (stopping_ || !std::ranges::all_of(seats_, [](const auto& other) { return other->linked; })) return;
     deadline_ = kNever;
     begun_ = true;
+    remember();
     watcher_.began();
-    for (const auto& other : seats_) other->talk.say(wire::Begin{.generation = plan_->generation});
+    for (const auto& other : seats_) other->say(wire::Begin{.generation = plan_->generation});
     changed_.notify();
   }
 
@@ -555,6 +834,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     const std::chrono::duration<double> took(std::min(report.compute_seconds + report.wait_seconds, kLongestStep));
     longest_step_ = std::max(longest_step_, std::chrono::duration_cast<Duration>(took));
     watcher_.stepped(seat.name(), report);
+    seat.last_step = report.step;
     last_step_ = std::max(last_step_, report.step);
   }
 
@@ -597,8 +877,10 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
 
   void expel(Seat& culprit, const std::string& why) {
     if (!expelled_.insert(culprit.guest.key).second) return;
+    remember();
     watcher_.expelled(culprit.name(), why);
-    culprit.link->close(LinkError(Failure::kRefused, "", fmt::format("was expelled, because it {}", why)));
+    if (culprit.is_away) return gone(culprit, why);
+    culprit.close(LinkError(Failure::kRefused, "", fmt::format("was expelled, because it {}", why)));
   }
 
   void heard(Seat& seat, const wire::Halted& halted) {
@@ -609,16 +891,16 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
 
   // When it is known of all how far they have come, those who are behind may catch up.
   void agree_on_the_end() {
-    if (!stopping_ || end_is_known_) return;
+    if (!stopping_ || end_) return;
     std::uint64_t last = 0;
     for (const auto& seat : seats_) {
       if (seat->ended || seat->gone || waits(*seat)) continue;
       if (!seat->halted) return;
       last = std::max(last, *seat->halted);
     }
-    end_is_known_ = true;
+    end_ = last;
     for (const auto& seat : seats_) {
-      if (!seat->ended && !seat->gone) seat->talk.say(wire::EndAt{.step = last});
+      if (!seat->ended && !seat->gone) seat->say(wire::EndAt{.step = last});
     }
   }
 
@@ -639,7 +921,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
         const wire::Saved& saved = seat->unfetched.front();
         const auto folder = self->options_.incoming / fmt::format("{}-{}.tmp", seat->name(), self->fetched_++);
         for (const wire::FileFacts& file : saved.files) {
-          auto fetching = seat->files.fetch(file, folder / file.name, [&](std::uint64_t) { self->goes_on(); });
+          auto fetching = seat->files->fetch(file, folder / file.name, [&](std::uint64_t) { self->goes_on(); });
           co_await std::move(fetching);
         }
         if (self->closed_) break;
@@ -648,12 +930,12 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
         co_await std::move(keeping);
         if (self->closed_) break;
         if (is_whole) self->watcher_.saved(seat->name(), saved.step);
-        seat->talk.say(wire::Kept{.step = saved.step});
+        seat->say(wire::Kept{.step = saved.step});
         seat->unfetched.pop_front();
       }
     } catch (const LinkError&) {
       seat->unfetched.clear();  // it is gone, or breaks the rules
-      if (!seat->gone) seat->link->close(LinkError(Failure::kProtocol, "", "did not give what it had saved"));
+      if (!seat->gone) seat->close(LinkError(Failure::kProtocol, "", "did not give what it had saved"));
     } catch (const std::exception&) {
       self->break_off(std::current_exception());
     }
@@ -675,6 +957,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     const bool is_own = failed.culprit.empty();
     if (goes_on_without(seat, failed.text)) {
       seat.gone = true;
+      seat.close(LinkError(Failure::kLate, "", "the others go on without it"));
     } else if (begun_ || !stopping_) {  // who is told to stop before the beginning has nothing to lose
       fail(is_own ? seat.name() : failed.culprit, failed.text, is_own ? "could not go on" : "was lost");
     }
@@ -689,6 +972,9 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
 
   void gone(Seat& seat, const std::string& why) {
     seat.gone = true;
+    seat.is_away = false;
+    seat.patience.cancel();
+    seat.doubt.cancel();
     std::erase_if(latecomers_, [&](const auto& other) { return other.get() == &seat; });
     const auto place = std::ranges::find_if(seats_, [&](const auto& other) { return other.get() == &seat; });
     if (place == seats_.end() && seat.is_late && !seat.refused) tell([&] { watcher_.left(seat.name(), why); });
@@ -716,13 +1002,21 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     for (std::size_t other = 0; other < seats_.size(); ++other) {
       wire::PlannedPeer& mate = next.peers[other];
       if (mate.cluster != next.peers[rank].cluster) continue;
-      mate.restores = false;
-      if (seats_[other]->linked) seats_[other]->patience.cancel();  // nobody gives it anything for now
+      mate.restores = mate.rewinds = false;
+      seats_[other]->held = 0;
+      if (seats_[other]->linked && !seats_[other]->is_away)
+        seats_[other]->patience.cancel();  // nobody gives it anything for now
     }
-    if (!options_.goes_on(next)) return false;
+    if (!options_.goes_on(next) && !can_rewind(next)) return false;
     tell([&] { watcher_.lost(seat.name(), why); });
     announce_next(std::move(next), rank);
+    // Whoever is linking up would wait for that one, too, and others for it.
+    for (const auto& other : seats_) {
+      if (!is_entering(*other) || other->linked) continue;
+      other->close(LinkError(Failure::kLate, "", "another peer was lost while it linked up"));
+    }
     settle_latecomers();
+    expect_stand_in();
     return true;
   }
 
@@ -740,12 +1034,13 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   // Somebody has not done in time what it had to do.
   void late() {
     deadline_ = kNever;
+    if (vacant_since_) return give_up("nobody has come in the place of those who were lost");
     const bool links = !begun_ && !stopping_;
     for (const auto& seat : seats_) {
       if (seat->is_done() || (links && seat->linked)) continue;
       seat->gone = true;
       const std::string why = links ? "could not link up with the others in time" : "did not end in time";
-      seat->link->close(LinkError(Failure::kLate, "", why));
+      seat->close(LinkError(Failure::kLate, "", why));
       fail(seat->name(), why);
     }
     changed_.notify();
@@ -756,6 +1051,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   CoordinatorOptions options_;
   Watcher& watcher_;
   net::Relay relay_;                               // for peers that cannot dial each other
+  Alarm stand_in_;                                 // when somebody is asked to
   std::vector<std::shared_ptr<Seat>> seats_;       // in the order of ranks, once there is a plan
   std::vector<std::shared_ptr<Seat>> latecomers_;  // who have no place yet
   std::set<net::Fingerprint> expelled_;
@@ -763,11 +1059,14 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   std::optional<std::string> failure_;
   Time deadline_ = kNever;  // for what everybody has to do now
   Duration longest_step_{};
-  std::uint64_t last_step_ = 0;    // that anybody has reported
-  std::optional<Time> dismissed_;  // when those who wait were told that it is over
-  bool planning_ = false, begun_ = false, stopping_ = false, end_is_known_ = false, closed_ = false;
-  std::size_t strangers_ = 0;  // who have come and not introduced themselves
-  std::uint64_t fetched_ = 0;  // checkpoints, or parts of them
+  std::uint64_t last_step_ = 0;           // that anybody has reported
+  std::optional<Time> dismissed_;         // when those who wait were told that it is over
+  std::optional<Time> vacant_since_;      // all wait for somebody to come
+  std::optional<std::uint64_t> covered_;  // the last step to which the only cluster could go back
+  bool planning_ = false, begun_ = false, stopping_ = false, closed_ = false;
+  std::optional<std::uint64_t> end_;  // the last step, if the run is to end before its end
+  std::size_t strangers_ = 0;         // who have come and not introduced themselves
+  std::uint64_t fetched_ = 0;         // checkpoints, or parts of them
   std::uint32_t surveys_ = 0, failed_surveys_ = 0;
   std::exception_ptr broken_;
   std::string broken_why_;

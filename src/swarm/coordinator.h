@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,12 @@ class Watcher {
   virtual void left(const std::string& /*peer*/, const std::string& /*why*/) {}  // before there was a plan
   virtual void planned(const wire::Plan& /*plan*/) {}
   virtual void began() {}
+  virtual void taken_up(const wire::Plan& /*plan*/) {}   // of a run that another coordinator has begun
+  virtual void returned(const std::string& /*peer*/) {}  // by another link, and trains on
   virtual void stepped(const std::string& /*peer*/, const wire::StepReport& /*report*/) {}
+  virtual void stands_in(const std::string& /*peer*/) {}  // was asked to join once more, in a place that is free
+  virtual void restores(const std::string& /*peer*/) {}   // from now on it gets what belongs to its place,
+  virtual void restored(const std::string& /*peer*/) {}   // and has it
   virtual void entered(const wire::PlannedPeer& /*peer*/) {
   }  // trains (again), after `from` steps: its cluster is whole
   virtual void evaluated(const std::string& /*peer*/, const wire::Evaluated& /*evaluation*/) {}
@@ -42,6 +48,9 @@ class Watcher {
   // has to go, and is lost.
   virtual void suspected(const std::string& /*culprit*/, const std::string& /*by*/, const std::string& /*why*/) {}
   virtual void expelled(const std::string& /*peer*/, const std::string& /*why*/) {}
+
+  // A peer has no link to another one any more.
+  virtual void missed(const std::string& /*who*/, const std::string& /*by*/, const std::string& /*why*/) {}
 
   // Somebody was lost after the begin: the others go on by another plan, or the run ends.
   virtual void lost(const std::string& /*peer*/, const std::string& /*why*/) {}
@@ -62,6 +71,17 @@ struct Means {
   std::vector<wire::SurveyedLink> links{};  // and about the ways from the others
 };
 
+// What another coordinator has to know to take up a run.
+struct Memory {
+  wire::Plan plan{};
+  bool begun = false;
+  bool stopping = false;                   // everybody was told to end
+  std::optional<std::uint64_t> covered{};  // the last step to which a lone cluster could go back
+  std::set<net::Fingerprint> expelled{};
+
+  bool operator==(const Memory&) const = default;
+};
+
 struct CoordinatorOptions {
   std::string settings;                              // as TOML, for the peers
   std::size_t peers = 1;                             // how many to wait for
@@ -76,13 +96,26 @@ struct CoordinatorOptions {
   Duration links = std::chrono::seconds(60);         // for peers to link up, and to find out about their links
   Duration restoration = std::chrono::hours(1);      // for one who came later to get what belongs to its place
   Duration farewell = std::chrono::minutes(5);       // without a word, when everybody is to end
+  Duration returning = std::chrono::seconds(60);     // for one of whom nothing is heard, but whom nobody misses
+  Duration stand_in = std::chrono::seconds(10);      // until somebody stands in for one that was lost
+  Duration vacancy = std::chrono::minutes(10);       // for somebody to come, where nobody can go on before
   Aside aside{};                                     // where long work goes
+  // Keeps what another coordinator would need. Called before anybody learns of it; may be left out.
+  std::function<void(const Memory& memory)> remember{};
+  // What another coordinator has kept, of a run that had begun: its peers return, and nobody else begins.
+  std::optional<Memory> taken_up{};
+  std::uint64_t known_step = 0;  // of such a run: the last that all have reported
   // Decides who holds what, when all are there: fills in clusters, stages and layers. May take long, and is called
   // where long work goes. Throws Error, one sentence, if these peers cannot train. Left out: each has a whole copy of a
   // model with one layer.
   std::function<void(wire::Plan& plan, const std::vector<Means>& means)> arrange{};
   // Whether the others can go on by this plan, in which those who were lost are not `here`. Left out: they cannot.
   std::function<bool(const wire::Plan& plan)> goes_on{};
+  // Whether the only cluster, in which those who are lost or new are not `here`, can go back to a step that is covered
+  // when all places are taken. Left out: it cannot.
+  std::function<bool(const wire::Plan& plan)> rewinds{};
+  // Whether one who is there is to join once more, for a place that nobody comes for. Left out: nobody is.
+  std::function<bool(const wire::Plan& plan, std::size_t place, std::size_t by)> stands_in{};
   // Whether somebody new may have this place, which nobody has any more. Left out: nobody may.
   std::function<bool(const wire::Plan& plan, std::size_t rank, const Means& means)> fits{};
   // A cluster has somebody new, who has links to all; or all of it has been `restored`: fills in `here`, `restores` and
@@ -96,9 +129,17 @@ struct CoordinatorOptions {
 // it links up with the others, its whole cluster is handed what belongs to its places, and takes part from some step
 // on.
 //
+// Where there is only one cluster, its stages have copies of each other in memory. When one is lost, all wait for
+// somebody to come, and go back to the last step that is covered.
+//
 // A peer that is lost before there is a plan makes room for another. If one is lost later, the others get another plan,
 // of the next generation, and go on without it. If they cannot, that ends the run: they are told to stop, one of them
 // saves its copy, and run() names the peer that was lost.
+//
+// Of whom nothing is heard, by one who misses it and by the coordinator, is lost. Of two who are both heard but have no
+// link to each other one is lost, too, and may join again. Whose link to the coordinator alone has ended trains on, and
+// returns; so do all when the coordinator has ended and another one has taken up the run. Nobody but a coordinator
+// makes a generation, and it is kept before anybody hears of it, so that there are no two plans of one.
 //
 // Whom more than half of the other clusters suspect is expelled: its link is closed, and it may not come again. Where
 // there is only one other cluster, that has to say so several times.

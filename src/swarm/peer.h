@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "net/error.h"
 #include "net/host.h"
 #include "swarm/files.h"
 #include "wire/swarm_message.h"
@@ -20,7 +21,7 @@ class Work {
   virtual ~Work() = default;
 
   // Opens the data and builds the model that it is asked for; what it lacks, it fetches from the coordinator's files,
-  // which outlive this. Throws Error, one sentence, if it cannot.
+  // which last until away(). Throws Error, one sentence, if it cannot.
   virtual Task<wire::Ready> prepare(wire::Assignment assignment, Files& coordinator) = 0;
 
   struct Part {
@@ -49,6 +50,17 @@ class Work {
   // The coordinator has the checkpoint that was reported as saved.
   virtual void kept(std::uint64_t step) = 0;
 
+  // All stages of its cluster have copies of each other, as they were after this step.
+  virtual void covered(std::uint64_t /*step*/) {}
+
+  // The coordinator cannot be heard for now, and its files are gone: the plan stays as it is. Rounds in which somebody
+  // is lost have to wait.
+  virtual void away() = 0;
+
+  // It can again: files are given over another link, which has this, and what it may not have heard (that a cluster has
+  // stopped, or has what it needs; that something was saved) is reported again. Steps and evaluations are not.
+  virtual void returned(Files& coordinator) = 0;
+
   // The coordinator is lost: ends after the step that is under way, and expects nothing from it any more.
   virtual void abandon() = 0;
 
@@ -62,13 +74,22 @@ struct PeerOptions {
   std::uint64_t memory = 0;                   // bytes it may use; 0: as many as it has
   std::string computer{};                     // equal on peers of one computer
   Duration links = std::chrono::seconds(60);  // to link up with all others
+  std::function<void()> stand_in{};           // joins once more, as another peer; left out: it does not
+  Duration patience{};                        // with a coordinator that is gone, but may return
   Aside aside{};                              // where long work goes
 };
 
+// The run goes on without this peer, though it could have gone on, or the coordinator was lost while it waited for its
+// part: it may join again.
+class Displaced : public net::LinkError {
+  using LinkError::LinkError;
+};
+
 // A peer's life in a swarm: joins by the ticket, prepares, links up with the others, does its part, and stays until the
-// coordinator lets it go. The host listens.
+// coordinator lets it go. If the link to the coordinator ends meanwhile, it trains on, and makes another one. The host
+// listens.
 //
-// Throws LinkError if it is refused (with the reason) or the coordinator is lost, and what the work throws.
+// Throws LinkError if it is refused (with the reason) or the coordinator is lost, Displaced, and what the work throws.
 Task<> take_part(Clock& clock, net::Host& host, PeerOptions options, Work& work);
 
 }  // namespace rookery::swarm

@@ -11,9 +11,13 @@ constexpr std::size_t kMaxUnheard = 10000;
 
 Talk::Talk(net::Link& link) : link_(link), channel_(link.open(kChannel, kBudget)) {}
 
-void Talk::say(const wire::SwarmMessage& message) {
+std::size_t Talk::unheard() {
   while (!said_.empty() && said_.front().send.ended()) said_.pop_front();
-  if (said_.size() >= kMaxUnheard) {
+  return said_.size();
+}
+
+void Talk::say(const wire::SwarmMessage& message) {
+  if (unheard() >= kMaxUnheard) {
     link_.close(net::LinkError(net::Failure::kLate, link_.peer(), "does not listen"));
     return;
   }

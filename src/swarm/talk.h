@@ -17,6 +17,9 @@ class Talk {
   // Says something, without waiting. Closes the link if the other end has not heard much of what was said before.
   void say(const wire::SwarmMessage& message);
 
+  // How much of what was said is still on its way.
+  std::size_t unheard();
+
   // The next message. Throws LinkError when the link ends, and WireError if what comes is no message.
   Task<wire::SwarmMessage> hear();
 

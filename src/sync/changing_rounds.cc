@@ -304,6 +304,8 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
 
   // Throws LinkError if this peer takes no part.
   Members members_of(Which which) const {
+    // Whoever knows the holders may be gone by then.
+    if (is_cancelled_) throw LinkError(net::Failure::kClosed, "", "takes no part any more");
     Members members{.generation = options_.generation};
     std::vector<double> weights;
     for (const std::size_t place : turns_[which.number % turns_.size()]) {
@@ -311,10 +313,13 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
       members.generation = std::max(members.generation, holder.since);
       const bool takes_part = holder.here && holder.from < which.step;
       if (place == rank_) {
-        if (!takes_part || is_cancelled_) throw LinkError(net::Failure::kClosed, "", "takes no part at the moment");
+        if (!takes_part) throw LinkError(net::Failure::kClosed, "", "takes no part at the moment");
         members.own = members.links.size();
       }
       if (!takes_part) continue;
+      if (place != rank_ && holder.link == nullptr) {
+        throw LinkError(net::Failure::kClosed, "", fmt::format("has no link to the holder at place {}", place));
+      }
       members.places.push_back(place);
       members.links.push_back(holder.link);
       weights.push_back(holder.weight);
@@ -445,8 +450,9 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
 
   // Waits until somebody has left the places of a ring that has failed, or come to them: whoever was lost does, soon.
   Task<> changed_since_failure(Ring& ring) {
-    const Time patience = clock_.now() + options_.stall;
+    Time patience = clock_.now() + options_.stall;
     while (ring.changes == ring.changes_before) {
+      if (options_.is_in_suspense && options_.is_in_suspense()) patience = clock_.now() + options_.stall;
       if (ring.is_given_up || clock_.now() >= patience) throw LinkError(*ring.failure);
       auto wait = ring.changed.wait_until(clock_, patience);
       co_await std::move(wait);

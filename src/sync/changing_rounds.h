@@ -40,6 +40,8 @@ struct ChangingRoundsOptions {
   std::optional<collective::Robust> robust{};           // averages that a few liars cannot sway. Requires: codec none
   std::function<bool(std::size_t slot)> robust_slot{};  // of which slots; left out: of all
   Suspect suspect{};                                    // who lies; may be left out
+  // Whoever says who has come or gone cannot be heard for now: those who wait for it have patience. May be left out.
+  std::function<bool()> is_in_suspense{};
 };
 
 // Rounds among holders that come and go. With more than `group` of them each round is along one axis of a grid, in

@@ -151,6 +151,48 @@ void write(const plan::Candidate& candidate, const plan::ModelProfile& model, wi
   plan.border_bytes = static_cast<std::uint64_t>(largest);
 }
 
+// Where there is only one cluster, its stages have copies of each other in memory, if there is room: of themselves two,
+// and of the one before them two, and one that is coming. So often that they take a fiftieth of the links' time.
+void plan_copies(const config::Settings& settings, const plan::Option& chosen, const plan::ModelProfile& model,
+                 const plan::Swarm& swarm, wire::Plan& plan) {
+  constexpr double kShareOfTime = 0.02, kSecondsBetween = 10, kMostSteps = 100'000;
+  const std::vector<std::size_t>& peers = chosen.candidate.clusters.front();
+  const std::size_t stages = peers.size();
+  const bool wanted = settings.swarm.buddy_every.value_or(1) > 0;
+  if (!wanted || stages < 2 || chosen.candidate.clusters.size() > 1) return;
+  const auto values = 1 + keeping_of(settings, 1, chosen.candidate.schedule.schedule).optimizer_values;
+  std::vector<Bytes> state(stages);
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    const plan::Layers layers = chosen.candidate.partitions.front().cut[stage];
+    for (std::size_t i = layers.begin; i < layers.end; ++i) {
+      state[stage] += model[i].parameters * static_cast<Bytes>(sizeof(float) * values);
+    }
+  }
+  double transfer = 0;
+  bool fits = true;
+  std::vector<Bytes> copies(stages);
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    const std::size_t before = (stage + stages - 1) % stages, next = (stage + 1) % stages;
+    copies[stage] = 2 * state[stage] + 3 * state[before];
+    transfer = std::max(transfer, static_cast<double>(state[stage]) / swarm.link(peers[stage], peers[next]).bandwidth);
+    const plan::Peer& peer = swarm.peers[peers[stage]];
+    const Bytes all = chosen.candidate.partitions.front().memory[stage].total() + copies[stage];
+    if (!peer.memory || all <= *peer.memory) continue;
+    fits = false;
+    if (!settings.swarm.buddy_every) continue;
+    throw InputError("swarm.buddy_every: with copies of its stages {} would need {}, but has {}; 0 does without",
+                     peer.name, format_bytes(all), format_bytes(*peer.memory));
+  }
+  if (!fits) return;
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    plan.peers[peers[stage]].memory += static_cast<std::uint64_t>(copies[stage]);
+  }
+  if (settings.swarm.buddy_every) return;
+  const double between = std::max(kSecondsBetween, transfer / kShareOfTime);
+  const double steps = std::ceil(between / std::max(plan.step_seconds, 1e-3));
+  plan.settings.push_back(fmt::format("swarm.buddy_every={}", static_cast<int>(std::min(steps, kMostSteps))));
+}
+
 // A network card that all links of a peer share: while it sends to several others, they carry clearly less than each
 // alone would. So must the others without the one that lost most, which may have seemed faster than it is.
 void find_cards(const std::vector<swarm::Means>& means, plan::Swarm& swarm) {
@@ -414,6 +456,7 @@ void arrange(const Blueprint& blueprint, const plan::Swarm& swarm, wire::Plan& p
 plan::Option arrange(const Blueprint& blueprint, const plan::Job& job, const plan::Swarm& swarm, wire::Plan& plan) {
   plan::Option best = options_for(blueprint, job, swarm).front();
   write_plan(blueprint.settings, best, job.model, plan);
+  plan_copies(blueprint.settings, best, job.model, swarm, plan);
   return best;
 }
 

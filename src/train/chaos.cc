@@ -3,13 +3,14 @@
 #include <cmath>
 #include <csignal>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "base/random.h"
 #include "base/suggest.h"
 #include "base/units.h"
+#include "train/join.h"
 
 namespace rookery::train {
 namespace {
@@ -41,7 +42,7 @@ double seconds_of(std::chrono::nanoseconds duration) { return std::chrono::durat
 }  // namespace
 
 ChaosOptions parse_chaos(const std::string& text) {
-  static const std::vector<std::string> kKnown = {"kill", "freeze", "rejoin", "thaw"};
+  static const std::vector<std::string> kKnown = {"kill", "freeze", "cut", "rejoin", "thaw"};
   ChaosOptions options{.rejoin = kUsualRejoin, .thaw = kUsualThaw};
   std::set<std::string> seen;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -55,6 +56,8 @@ ChaosOptions parse_chaos(const std::string& text) {
       options.kills = parse_rate(what, value);
     } else if (what == "freeze") {
       options.freezes = parse_rate(what, value);
+    } else if (what == "cut") {
+      options.cuts = parse_rate(what, value);
     } else if (what == "rejoin") {
       options.rejoin = parse_duration(value);
     } else if (what == "thaw") {
@@ -64,7 +67,7 @@ ChaosOptions parse_chaos(const std::string& text) {
                        did_you_mean(what, kKnown));
     }
   }
-  if (options.kills + options.freezes == 0) {
+  if (options.kills + options.freezes + options.cuts == 0) {
     throw InputError("--chaos: nothing would happen; say how often, like \"kill 0.02/s\"");
   }
   return options;
@@ -76,21 +79,28 @@ ChaosSchedule::ChaosSchedule(ChaosOptions options, std::size_t peers, std::uint6
   pass();
 }
 
-// Independent events of both kinds: the time to the next is exponential, by the sum of their rates.
+// Independent events of all kinds: the time to the next is exponential, by the sum of their rates.
 void ChaosSchedule::pass() {
-  const double rate = options_.kills + options_.freezes;
+  const double rate = options_.kills + options_.freezes + options_.cuts;
   if (rate <= 0) {
     next_.at = std::numeric_limits<double>::infinity();
     return;
   }
   Random random({seed_, word_of("chaos"), drawn_++});
   next_.at -= std::log1p(-random.uniform()) / rate;
-  next_.kind = random.uniform() * rate < options_.kills ? Blow::Kind::kKill : Blow::Kind::kFreeze;
+  const double which = random.uniform() * rate;
+  next_.kind = which < options_.kills                      ? Blow::Kind::kKill
+               : which < options_.kills + options_.freezes ? Blow::Kind::kFreeze
+                                                           : Blow::Kind::kCut;
   next_.peer = random.below(peers_);
 }
 
-Chaos::Chaos(ChaosOptions options, std::uint64_t seed, LocalPeers& peers)
-    : options_(options), peers_(peers), schedule_(options, peers.size(), seed), fates_(peers.size()) {}
+Chaos::Chaos(ChaosOptions options, std::uint64_t seed, LocalPeers& peers, Tell tell)
+    : options_(options),
+      peers_(peers),
+      tell_(std::move(tell)),
+      schedule_(options, peers.size(), seed),
+      fates_(peers.size()) {}
 
 void Chaos::look(double seconds) {
   for (; schedule_.next().at <= seconds; schedule_.pass()) strike(schedule_.next());
@@ -100,10 +110,17 @@ void Chaos::look(double seconds) {
 void Chaos::strike(const Blow& blow) {
   Fate& fate = fates_[blow.peer];
   if (peers_.has_ended(blow.peer) || fate.thaws_at > 0) return;
-  const bool kills = blow.kind == Blow::Kind::kKill;
-  spdlog::warn("chaos: {} {}", kills ? "killed" : "froze", peers_.name(blow.peer));
-  peers_.send_signal(blow.peer, kills ? SIGKILL : SIGSTOP);
-  if (!kills) fate.thaws_at = blow.at + seconds_of(options_.thaw);
+  struct Way {
+    const char* what;
+    int signal;
+  };
+  static const std::map<Blow::Kind, Way> kWays = {{Blow::Kind::kKill, {"is killed", SIGKILL}},
+                                                  {Blow::Kind::kFreeze, {"is frozen", SIGSTOP}},
+                                                  {Blow::Kind::kCut, {"loses a link", kCutSignal}}};
+  const Way& way = kWays.at(blow.kind);
+  tell_(peers_.name(blow.peer), way.what);
+  peers_.send_signal(blow.peer, way.signal);
+  if (blow.kind == Blow::Kind::kFreeze) fate.thaws_at = blow.at + seconds_of(options_.thaw);
 }
 
 // Goes on after a while if it is frozen, and comes again after a while if it has gone, for whatever reason.
@@ -111,13 +128,14 @@ void Chaos::care_for(std::size_t peer, double seconds) {
   Fate& fate = fates_[peer];
   if (fate.thaws_at > 0 && seconds >= fate.thaws_at) {
     fate.thaws_at = 0;
+    tell_(peers_.name(peer), "goes on");
     peers_.send_signal(peer, SIGCONT);
   }
   if (options_.rejoin.count() == 0 || !peers_.has_ended(peer)) return;
   if (fate.returns_at == 0) fate.returns_at = seconds + seconds_of(options_.rejoin);
   if (seconds < fate.returns_at) return;
   fate = {};
-  spdlog::warn("chaos: {} comes again", peers_.name(peer));
+  tell_(peers_.name(peer), "comes again");
   peers_.start_again(peer);
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,19 +14,20 @@ namespace rookery::train {
 // What is done to the peers of a local swarm, to see whether the run bears it.
 struct ChaosOptions {
   double kills = 0, freezes = 0;       // a second, of all peers together
+  double cuts = 0;                     // of links between two of them
   std::chrono::nanoseconds rejoin{0};  // after which a peer that has gone comes again; 0: it does not
   std::chrono::nanoseconds thaw{0};    // after which a frozen one goes on
 
   bool operator==(const ChaosOptions&) const = default;
 };
 
-// "kill 0.02/s, freeze 0.01/s, rejoin 10s, thaw 20s": in any order, each at most once. What is left out: no kills, no
-// freezes, rejoin 10s, thaw 20s. Throws InputError, one sentence.
+// "kill 0.02/s, freeze 0.01/s, cut 0.01/s, rejoin 10s, thaw 20s": in any order, each at most once. What is left out: no
+// kills, freezes or cuts, rejoin 10s, thaw 20s. Throws InputError, one sentence.
 ChaosOptions parse_chaos(const std::string& text);
 
 // What happens to whom, and when: drawn from the seed, however long a run takes.
 struct Blow {
-  enum class Kind { kKill, kFreeze };
+  enum class Kind { kKill, kFreeze, kCut };
 
   double at = 0;  // seconds since the beginning
   Kind kind{};
@@ -50,11 +52,15 @@ class ChaosSchedule {
   Blow next_;
 };
 
-// Carries a schedule out on real processes. Whoever is hit while it is not there is spared.
+// Carries a schedule out on real processes, by signals; for a cut, kCutSignal of join.h. Whoever is hit while it is not
+// there is spared.
 class Chaos {
  public:
+  // Who is told what happens to whom.
+  using Tell = std::function<void(const std::string& peer, const std::string& what)>;
+
   // The peers outlive this.
-  Chaos(ChaosOptions options, std::uint64_t seed, LocalPeers& peers);
+  Chaos(ChaosOptions options, std::uint64_t seed, LocalPeers& peers, Tell tell);
 
   // Does what is due `seconds` after the beginning; to be called often.
   void look(double seconds);
@@ -69,6 +75,7 @@ class Chaos {
 
   ChaosOptions options_;
   LocalPeers& peers_;
+  Tell tell_;
   ChaosSchedule schedule_;
   std::vector<Fate> fates_;
 };

@@ -25,6 +25,7 @@ std::string refusal(const std::string& text) {
 TEST(ChaosTest, IsWrittenInWords) {
   EXPECT_EQ(parse_chaos("kill 0.02/s, freeze 0.01/s, rejoin 30s, thaw 5s"),
             (ChaosOptions{.kills = 0.02, .freezes = 0.01, .rejoin = 30s, .thaw = 5s}));
+  EXPECT_EQ(parse_chaos("cut 3/s"), (ChaosOptions{.cuts = 3, .rejoin = 10s, .thaw = 20s}));
   EXPECT_EQ(parse_chaos("freeze 1/s"), (ChaosOptions{.freezes = 1, .rejoin = 10s, .thaw = 20s}));
   EXPECT_EQ(parse_chaos("rejoin 0s,kill 2/s"), (ChaosOptions{.kills = 2, .rejoin = 0s, .thaw = 20s}));
 }
@@ -41,10 +42,10 @@ TEST(ChaosTest, MistakesGetASentence) {
 }
 
 TEST(ChaosTest, BlowsFollowFromTheSeed) {
-  const ChaosOptions options{.kills = 0.3, .freezes = 0.1};
+  const ChaosOptions options{.kills = 0.3, .freezes = 0.06, .cuts = 0.04};
   ChaosSchedule one(options, 4, 7), same(options, 4, 7), other(options, 4, 8);
   bool differs = false;
-  std::size_t kills = 0;
+  std::size_t kills = 0, cuts = 0;
   std::set<std::size_t> hit;
   constexpr std::size_t kMany = 4000;
   double last = 0;
@@ -54,11 +55,13 @@ TEST(ChaosTest, BlowsFollowFromTheSeed) {
     last = one.next().at;
     differs = differs || !(one.next() == other.next());
     kills += one.next().kind == Blow::Kind::kKill ? 1 : 0;
+    cuts += one.next().kind == Blow::Kind::kCut ? 1 : 0;
     hit.insert(one.next().peer);
   }
   EXPECT_TRUE(differs);
   EXPECT_EQ(hit, (std::set<std::size_t>{0, 1, 2, 3}));
   EXPECT_NEAR(static_cast<double>(kills) / kMany, 0.75, 0.05);
+  EXPECT_NEAR(static_cast<double>(cuts) / kMany, 0.1, 0.03);
   EXPECT_NEAR(last / kMany, 1 / 0.4, 0.15);
 }
 

@@ -4,10 +4,15 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <thread>
 #include <unistd.h>
+
+#include <boost/asio/signal_set.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/loop_thread.h"
 #include "base/real_world.h"
 #include "base/subprocess.h"
@@ -62,6 +67,61 @@ std::string listening_address(const wire::Ticket& ticket) {
   return net::join_host_port(alone ? "127.0.0.1" : "0.0.0.0", 0);
 }
 
+constexpr int kMostLives = 100;  // after which it is not only the network that is to blame
+
+// Whenever the signal comes, as long as the set lasts. `work`: of the life that is under way, if one is.
+void cut_when_told(boost::asio::signal_set& cuts, PeerWork* const& work) {
+  cuts.async_wait([&cuts, &work](const boost::system::error_code& error, int) {
+    if (error) return;
+    if (work != nullptr) work->cut_a_link();
+    cut_when_told(cuts, work);
+  });
+}
+
+constexpr Duration kTryAgain = std::chrono::seconds(1);
+
+// One life in the swarm. `known`: points to its work meanwhile.
+void live(RealWorld& world, net::Host& host, const JoinOptions& options, const swarm::PeerOptions& peer,
+          PeerWork*& known) {
+  const fs::path cache = options.cache.empty() ? user_cache() : options.cache;
+  PeerWork work(world.clock(), {.name = options.name,
+                                .threads = options.threads,
+                                .device = options.device,
+                                .pace = options.pace,
+                                .fault = options.fault,
+                                .memory = options.memory,
+                                .cache = cache / "data",
+                                .profiles = cache / "profiles",
+                                .show = options.show,
+                                .scratch = scratch_folder(cache),
+                                .trace = options.trace});
+  const struct Known {
+    ~Known() { work = nullptr; }
+    PeerWork*& work;
+  } forgets{known};
+  known = &work;
+  world.run(swarm::take_part(world.clock(), host, peer, work));
+}
+
+// Another peer in this process, besides so many others. What its memory may be is for all of them.
+JoinOptions stand_in_for(const JoinOptions& options, std::size_t others) {
+  JoinOptions other = options;
+  other.name = fmt::format("{}-{}", options.name, others + 2);
+  other.bears_cuts = false;
+  other.show = {};
+  other.trace.clear();
+  return other;
+}
+
+void stand_in(const JoinOptions& options) {
+  spdlog::info("nobody comes for a place that is free: joining once more, as {}", options.name);
+  try {
+    join(options);
+  } catch (const std::exception& error) {
+    spdlog::warn("{}: {}", options.name, error.what());
+  }
+}
+
 }  // namespace
 
 std::string computer_name() {
@@ -80,26 +140,38 @@ void join(const JoinOptions& options) {
   net::Host host(world.clock(), *transport, net::Identity::generate(), host_options);
   host.listen(listening_address(options.ticket), [](const net::Guest&) {});
 
-  const fs::path cache = options.cache.empty() ? user_cache() : options.cache;
-  PeerWork work(world.clock(), {.name = options.name,
-                                .threads = options.threads,
-                                .device = options.device,
-                                .pace = options.pace,
-                                .fault = options.fault,
-                                .memory = options.memory,
-                                .cache = cache / "data",
-                                .profiles = cache / "profiles",
-                                .show = options.show,
-                                .scratch = scratch_folder(cache),
-                                .trace = options.trace});
   swarm::PeerOptions peer{.ticket = options.ticket,
                           .addresses = net::dialable_addresses(host.address(), wire::kMaxAddresses),
                           .memory = static_cast<std::uint64_t>(options.memory),
-                          .computer = options.computer.empty() ? this_computer() : options.computer};
+                          .computer = options.computer.empty() ? this_computer() : options.computer,
+                          .patience = options.patience};
   LoopThread aside;
   peer.aside = [&aside](std::function<void()> long_work) { return aside.call(std::move(long_work)); };
-  world.run(swarm::take_part(world.clock(), host, peer, work));
-  host.close();
+  std::vector<std::jthread> stand_ins;
+  peer.stand_in = [&] { stand_ins.emplace_back(stand_in, stand_in_for(options, stand_ins.size())); };
+  PeerWork* work = nullptr;
+  boost::asio::signal_set cuts(world.executor());
+  if (options.bears_cuts) {
+    cuts.add(kCutSignal);
+    cut_when_told(cuts, work);
+  }
+  std::optional<Time> displaced;
+  for (int lives = 0; lives < kMostLives; ++lives) {
+    try {
+      live(world, host, options, peer, work);
+      return host.close();
+    } catch (const swarm::Displaced& error) {
+      if (lives + 1 == kMostLives) throw;
+      displaced = world.clock().now();
+      spdlog::warn("the others go on without this peer ({}); joining again", error.what());
+      world.run(world.clock().sleep_for(kTryAgain));
+    } catch (const net::LinkError& error) {
+      const bool may_return = error.failure() == net::Failure::kUnreachable && displaced;
+      if (!may_return || world.clock().now() >= *displaced + options.patience) throw;
+      --lives;
+      world.run(world.clock().sleep_for(kTryAgain));
+    }
+  }
 }
 
 }  // namespace rookery::train

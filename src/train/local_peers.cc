@@ -19,6 +19,7 @@ using nlohmann::json;
 
 // How long it may take until it is known what to train. Whoever waits goes with its parent.
 constexpr std::chrono::hours kUntilReady(24);
+constexpr std::chrono::seconds kUntilParentEnds(60);  // to return to the coordinator after a freeze
 
 json orders(std::size_t i, const wire::Ticket& ticket, const config::Settings& settings, const RunDirectory& directory,
             bool trace) {
@@ -46,12 +47,15 @@ json orders(std::size_t i, const wire::Ticket& ticket, const config::Settings& s
 
 int live(const std::string& orders) {
   const json order = json::parse(orders);
+  std::signal(kCutSignal, SIG_IGN);  // until there is something to cut
   log_to(order.at("log").get<std::string>(), LogTo::kFileOnly);
   JoinOptions options{.ticket = wire::parse_ticket(order.at("ticket").get<std::string>()),
                       .name = order.at("name"),
                       .memory = order.at("memory"),
                       .threads = order.at("threads"),
                       .computer = order.at("host"),
+                      .patience = kUntilParentEnds,
+                      .bears_cuts = true,
                       .trace = order.at("trace").get<std::string>()};
   options.pace = {.speed = order.at("speed"),
                   .jitter = order.at("jitter"),

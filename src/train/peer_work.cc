@@ -37,12 +37,6 @@ std::vector<FlatState> state_of(sync::Method& method, const Stage& stage) {
   return flat;
 }
 
-constexpr collective::DonationOptions kDonation{.offer = std::chrono::minutes(10)};
-
-net::ChannelId donation_channel(std::uint32_t since, std::size_t segment) {
-  return {.purpose = 0x0501, .generation = since, .index = static_cast<std::uint32_t>(segment)};
-}
-
 LinkError coordinator_lost() { return {net::Failure::kClosed, "coordinator", "was lost"}; }
 
 }  // namespace
@@ -131,6 +125,7 @@ Task<wire::Ready> PeerWork::build(config::Settings settings, std::optional<fs::p
                     .speed = options_.pace.speed,
                     .step_time = std::chrono::duration<double>(options_.pace.step_time).count(),
                     .cores = std::max(1u, std::thread::hardware_concurrency())};
+  model_parameters_ = ready.parameters;
   if (const auto own = static_cast<Bytes>(ready.resident); options_.memory > 0 && own >= options_.memory) {
     throw InputError("has too little memory: the program alone takes {}, but it may use {}", format_bytes(own),
                      format_bytes(options_.memory));
@@ -174,12 +169,23 @@ Task<wire::Ended> PeerWork::train(Part part, Report report) {
   part_ = std::move(part);
   report_ = std::move(report);
   is_new_ = !part_.plan.peers[part_.rank].here;
-  giving_ = std::make_unique<TaskGroup>(network_.executor());
   traffic_before_ = traffic();
   std::exception_ptr failure;
   wire::Ended ended;
   try {
     clusters_.emplace(part_.plan, blueprint_->model->size());
+    const config::Settings settings = config::changed(blueprint_->settings, part_.plan.settings);
+    const bool may_change = clusters_->ranks.size() > 1 && can_change(settings);
+    succession_ = std::make_unique<Succession>(
+        Succession::Surroundings{.network = network_,
+                                 .aside = aside_,
+                                 .plan = part_.plan,
+                                 .clusters = *clusters_,
+                                 .rank = part_.rank,
+                                 .link_to = [this](std::size_t rank) { return part_.links->at(rank); },
+                                 .report = report_},
+        may_change);
+    if (halted_) succession_->stop(abandoned_);
     auto building = compute_->call([this, plan = part_.plan] { build_stage(plan); });  // which may change meanwhile
     co_await std::move(building);
     if (options_.show) shown_ = options_.show(trainee_->settings(), position_.step);
@@ -190,11 +196,15 @@ Task<wire::Ended> PeerWork::train(Part part, Report report) {
       trace_ = std::make_unique<observe::Trace>(options_.trace, part_.rank, options_.name);
       wiring_->watch(trace_->rows("send"), trace_->rows("round"));
     }
-    if (clusters_->ranks.size() > 1 && can_change(trainee_->settings())) {
-      wiring_->let_change([this](std::size_t cluster) { return is_whole(cluster); });
+    if (may_change) {
+      wiring_->let_change([this](std::size_t cluster) { return succession_->is_whole(cluster); });
     }
     wiring_->tell_suspects_to([this](std::size_t rank, const std::string& why) { suspect(rank, why); });
     wiring_->set_fault(options_.fault);
+    wiring_->wait_while([this] { return succession_->is_away(); });
+    if (settings.swarm.buddy_every.value_or(0) > 0 && clusters_->ranks.size() == 1) {
+      succession_->keep_copies(8 * model_parameters_ + (1 << 20), is_new_);
+    }
     if (abandoned_) abandon();
     auto working = compute_->run(work(wiring_->connections()));
     ended = co_await std::move(working);
@@ -205,11 +215,10 @@ Task<wire::Ended> PeerWork::train(Part part, Report report) {
     failure = std::current_exception();
     leave(LinkError(net::Failure::kCancelled, "", error.what()));
   }
-  auto made = aside_.call([] {});  // what is to be given
-  co_await std::move(made);
-  auto given = giving_->join();
-  co_await std::move(given);
-  giving_.reset();
+  if (succession_) {
+    auto giving = succession_->end();
+    co_await std::move(giving);
+  }
   if (wiring_) wiring_->leave_cluster();  // results of rounds are there for others until the end
   auto waiting = wait_until_kept();
   co_await std::move(waiting);
@@ -217,20 +226,16 @@ Task<wire::Ended> PeerWork::train(Part part, Report report) {
   co_return ended;
 }
 
-bool PeerWork::is_whole(std::size_t cluster) const {
-  return std::ranges::all_of(clusters_->ranks[cluster], [&](std::size_t rank) { return part_.plan.peers[rank].here; });
-}
-
 void PeerWork::changed(const wire::Plan& plan) {
+  if (!succession_) return void(part_.plan = plan);  // it could not begin
   std::set<std::size_t> changed;
   for (std::size_t rank = 0; rank < plan.peers.size(); ++rank) {
     if (plan.peers[rank].since != part_.plan.peers[rank].since) changed.insert(plan.peers[rank].cluster);
   }
-  const std::uint32_t own = plan.peers[part_.rank].cluster;
-  for (std::size_t rank = 0; rank < plan.peers.size(); ++rank) {
-    const wire::PlannedPeer &peer = plan.peers[rank], &before = part_.plan.peers[rank];
-    if (!peer.restores || (before.restores && before.since == peer.since) || peer.cluster == own) continue;
-    const Heir heir{.rank = rank, .cluster = peer.cluster, .stage = peer.stage, .since = peer.since, .from = peer.from};
+  const std::uint32_t own = own_place().cluster;
+  const bool was_whole = succession_->is_whole(own);
+  const wire::Plan before = std::exchange(part_.plan, plan);
+  for (const Heir& heir : succession_->changed(before)) {
     boost::asio::post(compute_->executor(), [this, heir] {
       heirs_.push_back(heir);
       // The others wait for it in the next step already.
@@ -238,11 +243,9 @@ void PeerWork::changed(const wire::Plan& plan) {
         hand_on(*member_);
     });
   }
-  const bool was_whole = clusters_ && is_whole(own);
-  part_.plan = plan;
-  plan_changed_.notify();
   if (!wiring_) return;
-  if (was_whole && !is_whole(own)) {
+  if (was_whole && !succession_->is_whole(own)) {
+    succession_->pause();
     wiring_->cancel_cluster(LinkError(net::Failure::kClosed, "", "another stage of its cluster was lost"));
   }
   for (const std::size_t cluster : changed) wiring_->changed(cluster);
@@ -272,7 +275,7 @@ Task<bool> PeerWork::train_on(Member& member) {
       failure = std::current_exception();
     }
     if (!is_in) std::rethrow_exception(failure);
-    auto asking = ask_network_for(is_broken(0));
+    auto asking = ask_network_for(succession_->is_broken(0));
     if (!co_await std::move(asking)) std::rethrow_exception(failure);
     is_in = false;
     position_.step = member.steps_done();
@@ -280,26 +283,11 @@ Task<bool> PeerWork::train_on(Member& member) {
   }
 }
 
-// Until the coordinator says that a mate is lost, or it is clear that none is: then whatever has failed is to blame.
-// `since`: the generation in which the cluster was whole, if it was to be; else 0.
-Task<bool> PeerWork::is_broken(std::uint32_t since) {
-  constexpr Duration kVerdict = std::chrono::seconds(60);
-  const Time deadline = network_.now() + kVerdict;
-  const bool may_be = clusters_->ranks.size() > 1 && can_change(trainee_->settings()) &&
-                      (since > 0 || clusters_->ranks[own_place().cluster].size() > 1);
-  while (may_be && (is_whole(own_place().cluster) || own_place().since == since)) {
-    if (halted_ || abandoned_ || network_.now() >= deadline) co_return false;
-    auto waiting = plan_changed_.wait_until(network_, deadline);
-    co_await std::move(waiting);
-  }
-  co_return may_be && !abandoned_;
-}
-
 // Whoever is new, or has somebody new in its cluster, waits until it may have what others have, fetches it, and begins
 // with it. False if the run ends before.
 Task<bool> PeerWork::enter(Member& member) {
   for (std::uint32_t last = 0;;) {
-    auto waiting = ask_network_for(wait_for_place(last));
+    auto waiting = ask_network_for(succession_->wait_for_place(last));
     const std::optional<Inheritance> inheritance = co_await std::move(waiting);
     if (!inheritance) co_return false;
     last = inheritance->since;
@@ -311,7 +299,7 @@ Task<bool> PeerWork::enter(Member& member) {
       failure = std::current_exception();
     }
     if (!failure) continue;  // somebody else was lost
-    auto asking = ask_network_for(is_broken(last));
+    auto asking = ask_network_for(succession_->is_broken(last));
     if (!co_await std::move(asking)) std::rethrow_exception(failure);
   }
 }
@@ -319,13 +307,14 @@ Task<bool> PeerWork::enter(Member& member) {
 // False if the cluster is not to be whole in this way after all.
 Task<bool> PeerWork::take_over(Member& member, Inheritance inheritance) {
   const bool equal = inheritance.from > 0;
-  std::vector<std::pair<std::size_t, std::size_t>> rings;  // segment, and how many values are handed on
+  Succession::Rings rings;
   for (std::size_t i = 0; i < member.rings().size(); ++i) {
     std::size_t values = 1;  // steps of the optimizer
     for (const std::span<float> part : member.handed_on(i, equal)) values += part.size();
     rings.emplace_back(member.rings()[i].segment, values);
   }
-  auto inheriting = ask_network_for(inherit(rings, inheritance.since));
+  auto inheriting = ask_network_for(inheritance.rewinds ? succession_->go_back(rings, inheritance)
+                                                        : succession_->inherit(rings, inheritance.since));
   const std::vector<std::vector<float>> inherited = co_await std::move(inheriting);
   for (std::size_t i = 0; i < rings.size(); ++i) {
     const std::vector<float>& values = inherited[i];
@@ -361,63 +350,35 @@ Task<bool> PeerWork::take_over(Member& member, Inheritance inheritance) {
   co_return true;
 }
 
-// Until others are to hand on what belongs to its place, in another generation than `last`. The coordinator learns that
-// this peer has stopped.
-Task<std::optional<PeerWork::Inheritance>> PeerWork::wait_for_place(std::uint32_t last) {
-  for (std::uint32_t said = 0;;) {
-    const wire::PlannedPeer& own = own_place();
-    if (halted_ || abandoned_) co_return std::nullopt;
-    if (own.restores && own.since != last) co_return Inheritance{.since = own.since, .from = own.from};
-    if (!own.restores && !is_whole(own.cluster) && own.since != said) {
-      said = own.since;
-      report_(wire::Paused{.generation = part_.plan.generation});
-    }
-    auto waiting = plan_changed_.wait();
-    co_await std::move(waiting);
-  }
-}
-
-// Ring by ring, from all who are whole: whoever is faster gives more.
-Task<std::vector<std::vector<float>>> PeerWork::inherit(std::vector<std::pair<std::size_t, std::size_t>> rings,
-                                                        std::uint32_t since) {
-  const wire::PlannedPeer own = part_.plan.peers[part_.rank];
-  std::vector<std::vector<float>> inheritance(rings.size());
-  const auto take = [&](std::size_t segment, std::vector<float>& values) -> Task<> {
-    std::vector<net::Link*> donors;
-    for (std::size_t cluster = 0; cluster < clusters_->ranks.size(); ++cluster) {
-      if (cluster == own.cluster || !is_whole(cluster)) continue;
-      net::Link* link = part_.links->at(clusters_->holders(clusters_->segments[segment])[cluster]);
-      if (link != nullptr && !link->has_ended()) donors.push_back(link);
-    }
-    auto collecting = collective::collect(network_, donors, donation_channel(since, segment), values, kDonation);
-    const collective::Collected collected = co_await std::move(collecting);
-    spdlog::info("got {} from {} peers", format_bytes(static_cast<Bytes>(values.size() * sizeof(float))),
-                 std::ranges::count_if(collected.by, [](std::size_t chunks) { return chunks > 0; }));
-  };
-  TaskGroup group(network_.executor());
-  for (std::size_t i = 0; i < rings.size(); ++i) {
-    inheritance[i].resize(rings[i].second);
-    group.spawn(take(rings[i].first, inheritance[i]));
-  }
-  auto joined = group.join();
-  co_await std::move(joined);
-  report_(wire::Restored{.generation = since});
-  co_return inheritance;
-}
-
-// When all stages of the cluster have what they need. They know each other by the generation in which it was handed on.
+// The cluster is whole: how this peer begins. Stages know each other by the generation in which it was handed on.
 Task<std::optional<PeerWork::Entry>> PeerWork::take_place(std::uint32_t since) {
-  while (!is_whole(own_place().cluster)) {
-    if (halted_ || abandoned_ || own_place().since != since) co_return std::nullopt;
-    auto waiting = plan_changed_.wait();
-    co_await std::move(waiting);
-  }
-  const wire::PlannedPeer& own = own_place();
-  if (own.restores && own.since != since) co_return std::nullopt;
-  co_return Entry{.from = own.from,
+  auto taking = succession_->take_place(since);
+  if (!co_await std::move(taking)) co_return std::nullopt;
+  co_return Entry{.from = own_place().from,
                   .first_step = static_cast<std::int64_t>(part_.plan.first_step),
                   .first_sample = static_cast<std::int64_t>(part_.plan.first_sample),
                   .connections = wiring_->cluster_connections(since)};
+}
+
+// After some steps, if the stages of this cluster have copies of each other.
+void PeerWork::keep_copy(Member& member) {
+  const auto every = static_cast<std::uint64_t>(trainee_->settings().swarm.buddy_every.value_or(0));
+  const auto step = static_cast<std::uint64_t>(position_.step);
+  if (every == 0 || step % every != 0 || clusters_->ranks.size() > 1) return;
+  Snapshot snapshot;
+  for (std::size_t i = 0; i < member.rings().size(); ++i) {
+    for (const std::span<float> part : member.handed_on(i, true)) {
+      snapshot.insert(snapshot.end(), part.begin(), part.end());
+    }
+    snapshot.push_back(static_cast<float>(trainee_->stage().optimizer().steps()));
+  }
+  boost::asio::post(network_.executor(), [this, step, every, snapshot = std::move(snapshot)]() mutable {
+    succession_->keep(step, every, std::move(snapshot));
+  });
+}
+
+void PeerWork::covered(std::uint64_t step) {
+  if (succession_) succession_->covered(step);
 }
 
 // After a step: those who have come since get what there is to be handed on.
@@ -430,45 +391,20 @@ void PeerWork::hand_on(Member& member) {
       const std::size_t segment = member.rings()[i].segment;
       if (clusters_->segments[segment].stages[heir.cluster] != heir.stage) continue;
       if (equal && step > heir.from) {  // too late
-        boost::asio::post(network_.executor(), [this, heir, segment] { disappoint(heir, segment); });
+        boost::asio::post(network_.executor(),
+                          [this, heir, segment] { succession_->disappoint(heir, segment, options_.name); });
         continue;
       }
       std::vector<float> values;
       for (const std::span<float> part : member.handed_on(i, equal))
         values.insert(values.end(), part.begin(), part.end());
       values.push_back(static_cast<float>(trainee_->stage().optimizer().steps()));
-      boost::asio::post(aside_.executor(), [this, heir, segment, values = std::move(values)]() mutable {
-        const auto donation =
-            std::make_shared<const collective::Donation>(collective::make_donation(std::move(values), kDonation));
-        boost::asio::post(network_.executor(), [this, heir, segment, donation] { give(heir, segment, donation); });
+      boost::asio::post(network_.executor(), [this, heir, segment, values = std::move(values)]() mutable {
+        succession_->give(heir, segment, std::move(values));
       });
     }
     return true;
   });
-}
-
-// It learns at once that there is nothing to wait for.
-void PeerWork::disappoint(Heir heir, std::size_t segment) {
-  net::Link* link = giving_ ? part_.links->at(heir.rank) : nullptr;
-  if (link == nullptr) return;
-  link->open(donation_channel(heir.since, segment))
-      ->close(LinkError(net::Failure::kLate, options_.name, "has gone on already; try again"));
-}
-
-void PeerWork::give(Heir heir, std::size_t segment, std::shared_ptr<const collective::Donation> donation) {
-  net::Link* link = giving_ ? part_.links->at(heir.rank) : nullptr;
-  const wire::PlannedPeer& place = part_.plan.peers[heir.rank];
-  if (link == nullptr || !place.restores || place.since != heir.since) return;  // it has got it, or does not need it
-  const auto task = [](Clock& clock, net::Link& to, net::ChannelId channel,
-                       std::shared_ptr<const collective::Donation> what) -> Task<> {
-    try {
-      auto donating = collective::donate(clock, to, channel, std::move(what), kDonation);
-      co_await std::move(donating);
-    } catch (const LinkError&) {
-      // It is lost, or has got all from others.
-    }
-  };
-  giving_->spawn(task(network_, *link, donation_channel(heir.since, segment), std::move(donation)));
 }
 
 // Whoever waits for this peer in a round learns why it does not come.
@@ -478,12 +414,21 @@ void PeerWork::leave(const LinkError& reason) {
 
 void PeerWork::over() { wiring_.reset(); }
 
+void PeerWork::cut_a_link() {
+  for (std::size_t i = 0; part_.links != nullptr && i < part_.links->size(); ++i) {
+    cut_ = (cut_ + 1) % part_.links->size();
+    net::Link* link = part_.links->at(cut_);
+    if (link == nullptr || link->has_ended()) continue;
+    return link->close(LinkError(net::Failure::kClosed, "", "the link was cut"));
+  }
+}
+
 std::uint64_t PeerWork::halt() {
   halted_ = true;
-  plan_changed_.notify();
+  if (succession_) succession_->stop(false);
   const std::lock_guard lock(gate_.mutex);
   // A cluster that is whole again begins after those steps whatever happens.
-  if (clusters_ && is_whole(own_place().cluster)) gate_.begun = std::max(gate_.begun, own_place().from);
+  if (succession_ && succession_->is_whole(own_place().cluster)) gate_.begun = std::max(gate_.begun, own_place().from);
   gate_.halted = true;
   return gate_.begun;
 }
@@ -500,16 +445,30 @@ void PeerWork::end_at(std::uint64_t step) {
 
 void PeerWork::kept(std::uint64_t step) {
   if (!unkept_.empty() && unkept_.front().step == step) {
-    for (const wire::FileFacts& file : unkept_.front().facts) coordinator_->withdraw(file);
+    for (const wire::FileFacts& file : unkept_.front().facts) {
+      if (coordinator_ != nullptr) coordinator_->withdraw(file);
+    }
     unkept_.pop_front();
     --unfetched_;
   }
   kept_.notify();
 }
 
+void PeerWork::away() {
+  coordinator_ = nullptr;
+  if (succession_) succession_->set_away();
+}
+
+void PeerWork::returned(swarm::Files& coordinator) {
+  coordinator_ = &coordinator;
+  for (const Saving& saving : unkept_) offer(saving);
+  if (succession_) succession_->returned();
+}
+
 // Others may be in another step: whoever waits for them in a round would wait for ever.
 void PeerWork::abandon() {
   abandoned_ = true;
+  if (succession_) succession_->stop(true);
   end_at(halt());
   leave(coordinator_lost());
   kept_.notify();
@@ -586,6 +545,7 @@ Task<> PeerWork::take_steps(Member& member) {
         [&](const wire::StepReport& report) {
           stepped(report);
           hand_on(member);
+          keep_copy(member);
         });
     co_await std::move(running);
     if (position_.step < until || position_.step == t.steps) co_return;  // the run is to end
@@ -723,7 +683,10 @@ void PeerWork::write_checkpoint(Member& member) {
   }
   fs::remove_all(options_.scratch);
   ++unfetched_;
-  boost::asio::post(network_.executor(), [this, saving] { offer(saving); });
+  boost::asio::post(network_.executor(), [this, saving] {
+    unkept_.push_back(saving);
+    offer(saving);
+  });
 }
 
 template <typename T>
@@ -809,12 +772,13 @@ void PeerWork::show(const wire::StepReport& report) {
   shown_->step(so_far_);
 }
 
-void PeerWork::offer(Saving saving) {
+// If the coordinator is there: else it learns of it when it is again.
+void PeerWork::offer(const Saving& saving) {
+  if (coordinator_ == nullptr) return;
   for (std::size_t i = 0; i < saving.facts.size(); ++i) {
     coordinator_->offer(saving.facts[i], saving.files[i]->path());
   }
   report_(wire::Saved{.step = saving.step, .files = saving.facts});
-  unkept_.push_back(std::move(saving));
 }
 
 // Of those of which nobody is gone.

@@ -11,13 +11,13 @@
 #include "base/file.h"
 #include "base/loop_thread.h"
 #include "base/signal.h"
-#include "collective/donation.h"
 #include "observe/metrics.h"
 #include "observe/trace.h"
 #include "swarm/peer.h"
 #include "sync/faulty_rounds.h"
 #include "train/checkpoint.h"
 #include "train/member.h"
+#include "train/succession.h"
 #include "train/tensor_compute.h"
 #include "train/trainee.h"
 #include "train/wiring.h"
@@ -52,8 +52,14 @@ class PeerWork final : public swarm::Work {
   std::uint64_t halt() override;
   void end_at(std::uint64_t step) override;
   void kept(std::uint64_t step) override;
+  void covered(std::uint64_t step) override;
+  void away() override;
+  void returned(swarm::Files& coordinator) override;
   void abandon() override;
   void over() override;
+
+  // One of its links to others ends, as if the network had broken it; each time another one.
+  void cut_a_link();
 
  private:
   // How far the compute thread may go; both threads look at it.
@@ -64,21 +70,7 @@ class PeerWork final : public swarm::Work {
     std::optional<std::uint64_t> end;
   };
 
-  // Somebody who is to get what this peer has: it is new, or somebody of its cluster is.
-  struct Heir {
-    std::size_t rank = 0;
-    std::size_t cluster = 0, stage = 0;
-    std::uint32_t since = 0;  // generation
-    std::uint64_t from = 0;   // after so many steps exactly, if copies are equal; else 0
-  };
-
-  // What a cluster that is to be whole again begins with: since which generation, and after how many steps, as above.
-  struct Inheritance {
-    std::uint32_t since = 0;
-    std::uint64_t from = 0;
-  };
-
-  // How it begins then.
+  // How a peer begins whose cluster is whole (again).
   struct Entry {
     std::uint64_t from = 0;                         // after so many steps
     std::int64_t first_step = 0, first_sample = 0;  // of the run
@@ -104,6 +96,7 @@ class PeerWork final : public swarm::Work {
   Task<bool> enter(Member& member);
   Task<bool> take_over(Member& member, Inheritance inheritance);
   void hand_on(Member& member);
+  void keep_copy(Member& member);
   Task<> save_own_copy(Member& member, std::string culprit);
   pipeline::Admission may_begin(std::uint64_t step);
   void stepped(const wire::StepReport& report);
@@ -120,22 +113,15 @@ class PeerWork final : public swarm::Work {
   void tell(const wire::SwarmMessage& message);
 
   // On the network thread.
-  Task<bool> is_broken(std::uint32_t since);
-  Task<std::vector<std::vector<float>>> inherit(std::vector<std::pair<std::size_t, std::size_t>> rings,
-                                                std::uint32_t since);
-  Task<std::optional<Inheritance>> wait_for_place(std::uint32_t last);
   Task<std::optional<Entry>> take_place(std::uint32_t since);
-  void give(Heir heir, std::size_t segment, std::shared_ptr<const collective::Donation> donation);
-  void disappoint(Heir heir, std::size_t segment);
   void leave(const net::LinkError& reason);
   net::Traffic traffic() const;
   std::vector<wire::SurveyedLink> links_as_they_are() const;
   void suspect(std::size_t rank, const std::string& why);
   void pass_on(wire::SwarmMessage message);
   void show(const wire::StepReport& report);
-  void offer(Saving saving);
+  void offer(const Saving& saving);
   const wire::PlannedPeer& own_place() const { return part_.plan.peers.at(part_.rank); }
-  bool is_whole(std::size_t cluster) const;
   std::optional<std::uint32_t> first_cluster(const std::string& culprit, bool whole_copy, std::int64_t step) const;
   Task<> wait_until_kept();
 
@@ -146,6 +132,7 @@ class PeerWork final : public swarm::Work {
   // Of the compute thread. Made by prepare(),
   std::optional<Blueprint> blueprint_;
   std::optional<std::filesystem::path> checkpoint_;  // to start from
+  std::size_t model_parameters_ = 0;
   // and when there is a plan.
   std::unique_ptr<Trainee> trainee_;
   Position resumed_;   // how far all copies together had come
@@ -171,11 +158,11 @@ class PeerWork final : public swarm::Work {
   std::deque<Saving> unkept_;
   Signal kept_;
   std::unique_ptr<observe::Trace> trace_;
-  std::optional<Clusters> clusters_;  // of the plan
-  std::unique_ptr<Wiring> wiring_;    // while it trains
-  Signal plan_changed_;
-  std::unique_ptr<TaskGroup> giving_;
-  LoopThread aside_;  // for what takes long, and is not training
+  std::optional<Clusters> clusters_;        // of the plan
+  std::unique_ptr<Wiring> wiring_;          // while it trains
+  std::size_t cut_ = 0;                     // rank of whoever was cut off last
+  LoopThread aside_;                        // for what takes long, and is not training
+  std::unique_ptr<Succession> succession_;  // once there is a plan
 
   Gate gate_;
 };

@@ -22,6 +22,7 @@ class RunDirectory {
   std::filesystem::path log() const { return root_ / "log.txt"; }
   std::filesystem::path tensorboard() const { return root_ / "tensorboard"; }
   std::filesystem::path checkpoints() const { return root_ / "checkpoints"; }
+  std::filesystem::path coordinator() const { return root_ / "coordinator"; }
 
   // Whether a run was started here.
   bool holds_run() const { return std::filesystem::exists(settings()); }

@@ -112,17 +112,53 @@ void SwarmRecord::planned(const wire::Plan& plan) {
     replace_file(directory_.settings(), config::to_toml(settings_));  // so that the run goes on with the same
   }
   introduce(plan);
-  const Clusters clusters(plan, blueprint_.model->size());
-  clusters_ = clusters.ranks.size();
-  has_stages_ = clusters.have_stages();
-  if (plan.step_seconds > 0) predicted_step_seconds_ = plan.step_seconds;
-  places_ = plan.peers.size();
+  take(plan);
   for (const wire::PlannedPeer& planned : plan.peers) {
     place(planned);
     peers_[planned.contact.name].is_active = true;
     progress_.insert(began_at_.step);
   }
+}
+
+void SwarmRecord::take(const wire::Plan& plan) {
+  const Clusters clusters(plan, blueprint_.model->size());
+  clusters_ = clusters.ranks.size();
+  has_stages_ = clusters.have_stages();
+  if (plan.step_seconds > 0) predicted_step_seconds_ = plan.step_seconds;
+  places_ = plan.peers.size();
   has_plan_ = true;
+}
+
+// What peers have sent so far is not known: it counts from their next steps on.
+void SwarmRecord::taken_up(const wire::Plan& plan) {
+  take(plan);
+  start_ = clock_.now();
+  has_begun_ = true;
+  note("taken up", "", fmt::format("generation {}, after step {}", plan.generation, began_at_.step));
+  const Clusters clusters(plan, blueprint_.model->size());
+  for (const std::vector<std::size_t>& ranks : clusters.ranks) {
+    const bool is_whole = std::ranges::all_of(ranks, [&](std::size_t rank) { return plan.peers[rank].here; });
+    for (const std::size_t rank : ranks) {
+      const wire::PlannedPeer& planned = plan.peers[rank];
+      if (planned.empty) continue;
+      place(planned);
+      if (!is_whole) continue;
+      Peer& peer = peers_[planned.contact.name];
+      peer.is_active = true;
+      peer.last.step = static_cast<std::uint64_t>(std::max(began_at_.step, static_cast<std::int64_t>(planned.from)));
+      peer.counts_bytes = false;
+      progress_.insert(static_cast<std::int64_t>(peer.last.step));
+    }
+  }
+}
+
+void SwarmRecord::returned(const std::string& peer) {
+  note("returned", peer, "");
+  say(fmt::format("{} is back", peer));
+}
+
+void SwarmRecord::missed(const std::string& who, const std::string& by, const std::string& why) {
+  note("missed", who, fmt::format("{}, says {}", why, by));
 }
 
 void SwarmRecord::place(const wire::PlannedPeer& planned) {
@@ -140,7 +176,29 @@ void SwarmRecord::place(const wire::PlannedPeer& planned) {
   peer.tokens = earlier.tokens;
 }
 
+// A cluster goes back to what it was: what came after that is taken back, and done again.
+void SwarmRecord::rewind(std::int64_t step) {
+  steps_.clear();
+  if (position_.step > step) {
+    repeated_.push_back({.first_step = step + 1, .last_step = position_.step});
+    note("rewound", "", fmt::format("to step {}: steps {} to {} are done again", step, step + 1, position_.step));
+    observe::truncate_after(directory_.metrics(), step);
+    const double seconds = position_.seconds;
+    position_ = position_at(directory_.metrics(), step);
+    position_.seconds = seconds;
+  }
+  for (auto& [name, peer] : peers_) {
+    if (!peer.lines) continue;
+    const auto path = directory_.peers() / (name + ".jsonl");
+    observe::truncate_after(path, step);
+    const Position own = position_at(path, step);
+    peer.samples = own.samples;
+    peer.tokens = own.tokens;
+  }
+}
+
 void SwarmRecord::entered(const wire::PlannedPeer& planned) {
+  if (planned.rewinds) rewind(static_cast<std::int64_t>(planned.from));
   const bool is_new = !peers_[planned.contact.name].lines;
   begins(planned, static_cast<std::int64_t>(planned.from));
   say(fmt::format("{} {} from step {} on", planned.contact.name, is_new ? "has come, and trains" : "trains again",
@@ -202,6 +260,7 @@ void SwarmRecord::introduce(const wire::Plan& plan) {
 
 double SwarmRecord::step_seconds() const {
   const auto steps = static_cast<double>(position_.step - began_at_.step);
+  if (steps == 0) return predicted_step_seconds_.value_or(0);
   return (position_.seconds - began_at_.seconds) / std::max(1.0, steps);
 }
 
@@ -225,6 +284,10 @@ void SwarmRecord::stepped(const std::string& name, const wire::StepReport& repor
   const auto step_number = static_cast<std::int64_t>(report.step);
   if (report.step != peer.last.step + 1 || step_number > settings_.train.steps) {
     throw wire::WireError("reported step {} after step {}", report.step, peer.last.step);
+  }
+  if (!std::exchange(peer.counts_bytes, true)) {
+    peer.last.bytes_sent = report.bytes_sent;
+    peer.last.bytes_received = report.bytes_received;
   }
   const auto sent = static_cast<std::int64_t>(report.bytes_sent - std::min(report.bytes_sent, peer.last.bytes_sent));
   const auto received =
@@ -532,6 +595,7 @@ observe::Summary SwarmRecord::finish() {
     summary.measured_step_seconds = seconds / static_cast<double>(steps);
   }
   summary.left_out = left_out_;
+  summary.repeated = repeated_;
   if (settings_.sync.method != "palsgd") {
     std::int64_t left_out = 0;
     for (const observe::LeftOut& own : left_out_) left_out += own.last_step - own.first_step + 1;
@@ -543,6 +607,16 @@ observe::Summary SwarmRecord::finish() {
   }
   sinks_.finish(summary);
   return summary;
+}
+
+std::int64_t last_step_of(const std::filesystem::path& metrics) {
+  std::int64_t step = 0;
+  std::ifstream file(metrics);
+  for (std::string line; std::getline(file, line);) {
+    const auto object = nlohmann::json::parse(line, nullptr, false);
+    if (object.is_object()) step = object.value("step", step);
+  }
+  return step;
 }
 
 Position position_at(const std::filesystem::path& metrics, std::int64_t step) {

@@ -46,12 +46,18 @@ class SwarmRecord final : public swarm::Watcher {
   void ready(const std::string& peer, const wire::Ready& ready) override;
   void planned(const wire::Plan& plan) override;
   void began() override;
+  void taken_up(const wire::Plan& plan) override;
+  void returned(const std::string& peer) override;
+  void stands_in(const std::string& peer) override { note("stands in", peer, ""); }
+  void restores(const std::string& peer) override { note("restores", peer, ""); }
+  void restored(const std::string& peer) override { note("restored", peer, ""); }
   void entered(const wire::PlannedPeer& peer) override;
   void stepped(const std::string& peer, const wire::StepReport& report) override;
   void evaluated(const std::string& peer, const wire::Evaluated& evaluation) override;
   void ended(const std::string& peer, const wire::Ended& summary) override;
   void suspected(const std::string& culprit, const std::string& by, const std::string& why) override;
   void expelled(const std::string& peer, const std::string& why) override;
+  void missed(const std::string& who, const std::string& by, const std::string& why) override;
   void lost(const std::string& peer, const std::string& why) override;
   bool keep(std::uint64_t step, const std::filesystem::path& folder) override;
   void saved(const std::string& peer, std::uint64_t step) override;
@@ -59,6 +65,8 @@ class SwarmRecord final : public swarm::Watcher {
   // Where peers come and go: one trains after so many steps, and has this place; one does not, for now or for good.
   void begins(const wire::PlannedPeer& peer, std::int64_t steps_done);
   void pauses(const std::string& peer);
+
+  void note(const char* event, const std::string& peer, const std::string& text);
 
   bool has_plan() const { return has_plan_; }
   bool has_begun() const { return has_begun_; }
@@ -82,6 +90,7 @@ class SwarmRecord final : public swarm::Watcher {
     bool is_last = true;     // stage of its cluster, which has the loss
     bool is_active = false;  // has a place, and trains
     wire::StepReport last{};
+    bool counts_bytes = true;  // else what it had sent before its next step is not known
     double compute_seconds = 0, wait_seconds = 0;
     std::int64_t samples = 0, tokens = 0;
     std::optional<wire::Ended> ended{};
@@ -99,12 +108,13 @@ class SwarmRecord final : public swarm::Watcher {
     double seconds = 0;  // when the last report came
   };
 
-  void note(const char* event, const std::string& peer, const std::string& text);
   void forget(const std::string& peer);
   void say(const std::string& sentence) const;
   bool awaits_evaluation(std::int64_t step) const;
   void introduce(const wire::Plan& plan);
   void place(const wire::PlannedPeer& planned);
+  void take(const wire::Plan& plan);
+  void rewind(std::int64_t step);
   bool is_complete(std::int64_t number, const Step& step) const;
   void write_complete_steps();
   void write_first_step();
@@ -131,6 +141,7 @@ class SwarmRecord final : public swarm::Watcher {
   bool has_plan_ = false, has_begun_ = false, has_stages_ = false;
   std::size_t clusters_ = 0, places_ = 0;
   std::vector<observe::LeftOut> left_out_;
+  std::vector<observe::Repeated> repeated_;
   std::optional<double> predicted_step_seconds_;
   std::optional<std::int64_t> saved_step_;
 
@@ -140,6 +151,9 @@ class SwarmRecord final : public swarm::Watcher {
   std::optional<double> eval_loss_, eval_accuracy_, consensus_distance_;
   std::map<std::string, wire::Evaluated> tests_;
 };
+
+// The last step of a run that has a line; 0 if none has.
+std::int64_t last_step_of(const std::filesystem::path& metrics);
 
 // How far a run had come after a step, by its lines: that of the step, or the last one before.
 Position position_at(const std::filesystem::path& metrics, std::int64_t step);

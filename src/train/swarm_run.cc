@@ -83,6 +83,17 @@ SwarmRun::SwarmRun(config::Settings settings, RunDirectory directory, bool resum
   check(blueprint_.settings, blueprint_.model->size(), options.local);
   check_device(blueprint_.settings.train);
   data_files_ = offered(data_files(blueprint_.settings.data));
+  if (!local_ && fs::exists(directory_.coordinator())) {  // nobody else may have it
+    journal_.emplace(directory_.coordinator());
+    if (!resume && !options.takes_up) journal_.reset();  // the run is moved aside, with its journal
+  }
+  if (options.takes_up) {
+    if (!journal_) throw InputError("{}: there is no run to take up", directory_.root().string());
+    before_ = journal_->last();
+    if (!before_ || !before_->memory.begun)
+      throw InputError("{}: there is no run to take up", directory_.root().string());
+    began_at_ = position_at(directory_.metrics(), last_step_of(directory_.metrics()));
+  }
   const auto checkpoint = resume ? newest_checkpoint(directory_.checkpoints()) : std::nullopt;
   if (checkpoint) {
     verify_checkpoint(*checkpoint);
@@ -94,23 +105,30 @@ SwarmRun::SwarmRun(config::Settings settings, RunDirectory directory, bool resum
   }
 
   transport_ = net::make_tcp_transport(world_.clock());
-  net::fill_with_secret(ticket_.secret);
+  std::optional<net::Identity> identity;
+  if (journal_) identity = journal_->identity();
+  if (!identity) identity = net::Identity::generate();
+  ticket_ = ticket_of(*identity);
   net::HostOptions host{.name = "coordinator", .encrypt = options.encrypt};
   host.admission = {.secret = ticket_.secret};
-  host_ = std::make_unique<net::Host>(world_.clock(), *transport_, net::Identity::generate(), host);
-  host_->listen(options.listen, [](const net::Guest& guest) {
+  host_ = std::make_unique<net::Host>(world_.clock(), *transport_, *identity, host);
+  host_->listen(before_ && options.listen.empty() ? before_->listen : options.listen, [](const net::Guest& guest) {
     if (!guest.ticket) throw net::LinkError(net::Failure::kRefused, guest.name, "come with the ticket");
   });
-  ticket_.fingerprint = host_->identity().fingerprint().bytes();
   ticket_.addresses = options.advertise;
   if (ticket_.addresses.empty()) ticket_.addresses = net::dialable_addresses(host_->address(), wire::kMaxAddresses);
 
-  if (resume) {
+  if (resume || options.takes_up) {
     observe::truncate_after(directory_.metrics(), began_at_.step);
   } else {
     moved_aside_ = directory_.prepare();
   }
-  replace_file(directory_.settings(), config::to_toml(blueprint_.settings));
+  if (!options.takes_up) replace_file(directory_.settings(), config::to_toml(blueprint_.settings));
+  if (!local_ && !options.takes_up) {
+    if (!journal_) journal_.emplace(directory_.coordinator());
+    journal_->keep(*identity);
+    journal_->forget();  // the plan of the run before
+  }
   record_ = std::make_unique<SwarmRecord>(world_.clock(), blueprint_, directory_, began_at_);
 }
 
@@ -137,6 +155,14 @@ RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<vo
                                     .data_files = data_files_,
                                     .checkpoint = checkpoint_,
                                     .incoming = incoming};
+  if (journal_) {
+    options.remember = [this](const swarm::Memory& memory) { journal_->keep({memory, host_->address()}); };
+  }
+  if (before_) {
+    options.taken_up = before_->memory;
+    options.known_step = static_cast<std::uint64_t>(began_at_.step);
+    decided_ = config::changed(blueprint_.settings, before_->memory.plan.settings);
+  }
   options.arrange = [this](wire::Plan& plan, const std::vector<swarm::Means>& means) {
     measured_ = swarm_of(means, local_);
     arrange(blueprint_, measured_, plan);
@@ -159,6 +185,25 @@ RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<vo
     };
     return can_change(config::changed(blueprint_.settings, plan.settings)) &&
            std::ranges::any_of(clusters.ranks, is_whole);
+  };
+  options.rewinds = [this](const wire::Plan& plan) {
+    const Clusters clusters(plan, blueprint_.model->size());
+    if (clusters.ranks.size() > 1 || decided_.swarm.buddy_every.value_or(0) == 0) return false;
+    const std::vector<std::size_t>& ranks = clusters.ranks.front();
+    for (std::size_t stage = 0; stage < ranks.size(); ++stage) {
+      const std::size_t next = ranks[(stage + 1) % ranks.size()];
+      if (!plan.peers[ranks[stage]].here && !plan.peers[next].here) return false;  // with its copy
+    }
+    return true;
+  };
+  // Where all wait for each other in every step, a copy on fewer computers would only slow down the others.
+  options.stands_in = [this](const wire::Plan& plan, std::size_t place, std::size_t by) {
+    const Clusters clusters(plan, blueprint_.model->size());
+    const auto is_whole = [&](const std::vector<std::size_t>& ranks) {
+      return std::ranges::all_of(ranks, [&](std::size_t rank) { return plan.peers[rank].here; });
+    };
+    const bool waits = decided_.sync.method == "allreduce" && std::ranges::any_of(clusters.ranks, is_whole);
+    return !waits && plan.peers[by].cluster == plan.peers[place].cluster;
   };
   options.fits = [this](const wire::Plan& plan, std::size_t rank, const swarm::Means& means) {
     const wire::PlannedPeer& place = plan.peers[rank];
@@ -223,7 +268,7 @@ RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<vo
   for (std::size_t i = 0; i < measured_.peers.size(); ++i) {
     learn(measured_, i, record_->links_of(measured_.peers[i].name));
   }
-  if (record_->has_plan()) keep_measured();
+  if (!measured_.peers.empty()) keep_measured();
   RunOutcome outcome{.summary = record_->finish()};
   outcome.interrupted = outcome.summary.steps < blueprint_.settings.train.steps;
   if (!failure) return outcome;

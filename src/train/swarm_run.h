@@ -12,6 +12,7 @@
 #include "swarm/coordinator.h"
 #include "swarm/files.h"
 #include "train/blueprint.h"
+#include "train/journal.h"
 #include "train/run.h"
 #include "train/swarm_record.h"
 #include "wire/ticket.h"
@@ -19,10 +20,11 @@
 namespace rookery::train {
 
 struct SwarmRunOptions {
-  std::string listen = "127.0.0.1:0";    // HOST:PORT
+  std::string listen = "127.0.0.1:0";    // HOST:PORT; empty, to take up a run: as before
   std::vector<std::string> advertise{};  // what the ticket says instead
   bool encrypt = true;
-  bool local = false;  // all peers are on this computer, as the settings describe them
+  bool local = false;     // all peers are on this computer, as the settings describe them
+  bool takes_up = false;  // the coordinator of this run has ended, and its peers train on
 };
 
 // The training of one model by a swarm, seen from its coordinator, in one run directory.
@@ -37,6 +39,9 @@ class SwarmRun {
   // Opens the data, prepares the directory and starts to listen. With `resume` the swarm starts from the newest
   // checkpoint; without, an earlier run is moved aside. Everything that can be wrong with the input throws InputError
   // before anything is written.
+  //
+  // If it `takes_up` the run, nothing is moved or cut, it listens where the one before did, and that one's ticket is
+  // good. Requires then: the settings are those in the directory.
   SwarmRun(config::Settings settings, RunDirectory directory, bool resume, const SwarmRunOptions& options);
   ~SwarmRun();
 
@@ -50,6 +55,9 @@ class SwarmRun {
   void tell_events_to(std::function<void(const std::string&)> tell) { record_->tell_events_to(std::move(tell)); }
 
   void tell_plan_to(std::function<void(const std::string&)> tell) { record_->tell_plan_to(std::move(tell)); }
+
+  // An event that the coordinator does not see, for the record.
+  void note(const char* event, const std::string& peer, const std::string& text) { record_->note(event, peer, text); }
 
   // Until the run is over: all steps are done, `stop` was set, or a peer was lost, which throws Error with its name.
   // `watch` is called now and then before the run begins, and `meanwhile` from then on, with the seconds since; if one
@@ -65,6 +73,8 @@ class SwarmRun {
   Position began_at_;
   std::optional<std::filesystem::path> moved_aside_;
   wire::Ticket ticket_;
+  std::optional<Journal> journal_;        // unless the peers go with their coordinator
+  std::optional<Journal::Entry> before_;  // what the coordinator before has kept
   bool local_;
   std::vector<swarm::OfferedFile> data_files_, checkpoint_;
   std::optional<CheckpointInfo> resumed_;  // what that one says

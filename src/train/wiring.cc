@@ -162,6 +162,7 @@ sync::Rounds* Wiring::changing_rounds(std::size_t number, sync::ChangingRoundsOp
   options.segment = static_cast<std::uint32_t>(number);
   options.scale = compute_.scale();
   options.watch = watch_rounds_;
+  options.is_in_suspense = is_in_suspense_;
   if (suspect_) {
     options.suspect = [this, rank_of](std::size_t cluster, const std::string& text) {
       suspect_(rank_of(cluster), text);

@@ -45,6 +45,9 @@ class Wiring {
   using IsWhole = std::function<bool(std::size_t cluster)>;
   void let_change(IsWhole is_whole) { is_whole_ = std::move(is_whole); }
 
+  // Whether changes cannot be heard of for now: rounds that have lost somebody wait for as long. Before connections().
+  void wait_while(std::function<bool()> is_in_suspense) { is_in_suspense_ = std::move(is_in_suspense); }
+
   // Whoever is told which peers bring to rounds what cannot be right, by rank, on the network's executor. Before
   // connections().
   void tell_suspects_to(sync::Suspect suspect) { suspect_ = std::move(suspect); }
@@ -104,6 +107,7 @@ class Wiring {
   BeginSpan watch_sends_, watch_rounds_;
   IsWhole is_whole_;  // empty: peers stay
   sync::Suspect suspect_;
+  std::function<bool()> is_in_suspense_;
   sync::Fault fault_ = sync::Fault::kNone;
   std::vector<std::unique_ptr<sync::LinkRounds>> rounds_;
   std::vector<std::unique_ptr<sync::ChangingRounds>> changing_;

@@ -133,11 +133,13 @@ void write(const Plan& m, proto::SwarmMessage& out) {
     q.set_end(peer.end);
     q.set_in_flight(peer.in_flight);
     q.set_memory(peer.memory);
+    q.set_came(peer.came);
     q.set_since(peer.since);
     q.set_from(peer.from);
     q.set_away(!peer.here);
     q.set_restores(peer.restores);
     q.set_empty(peer.empty);
+    q.set_rewinds(peer.rewinds);
   }
   p.set_border_bytes(m.border_bytes);
   for (const std::string& setting : m.settings) p.add_settings(setting);
@@ -216,6 +218,22 @@ void write(const Suspected& m, proto::SwarmMessage& out) {
   out.mutable_suspected()->set_culprit(m.culprit);
   out.mutable_suspected()->set_text(cut(m.text));
 }
+
+void write(const Missed& m, proto::SwarmMessage& out) {
+  out.mutable_missed()->set_who(m.who);
+  out.mutable_missed()->set_came(m.came);
+  out.mutable_missed()->set_text(cut(m.text));
+}
+
+void write(const Returned& m, proto::SwarmMessage& out) { out.mutable_returned()->set_generation(m.generation); }
+
+void write(const Known& m, proto::SwarmMessage& out) { out.mutable_known()->set_step(m.step); }
+
+void write(const Held& m, proto::SwarmMessage& out) { out.mutable_held()->set_step(m.step); }
+
+void write(const Covered& m, proto::SwarmMessage& out) { out.mutable_covered()->set_step(m.step); }
+
+void write(const StandIn&, proto::SwarmMessage& out) { out.mutable_stand_in(); }
 
 void write(const Stop& m, proto::SwarmMessage& out) { out.mutable_stop()->set_reason(cut(m.reason)); }
 
@@ -329,12 +347,15 @@ Plan read(const proto::Plan& p) {
                      .end = q.end(),
                      .in_flight = q.in_flight(),
                      .memory = count(q.memory(), kMaxBytes),
+                     .came = q.came(),
                      .since = q.since(),
                      .from = count(q.from(), kMaxBytes),
                      .here = !q.away(),
                      .restores = q.restores(),
-                     .empty = q.empty()};
-    if (peer.since > plan.generation) refuse("a plan with somebody who is still to come");
+                     .empty = q.empty(),
+                     .rewinds = q.rewinds()};
+    if (peer.since > plan.generation || peer.came > plan.generation)
+      refuse("a plan with somebody who is still to come");
     if (peer.weight == 0 || peer.cluster >= kMaxPlannedPeers || peer.stage >= kMaxPlannedPeers ||
         peer.begin >= peer.end || peer.end > kMaxLayers || peer.in_flight == 0 || peer.in_flight > kMaxInFlight) {
       refuse("a place in the plan that is none");
@@ -420,6 +441,20 @@ Suspected read(const proto::Suspected& p) {
   return {.culprit = p.culprit(), .text = printable(p.text())};
 }
 
+Missed read(const proto::Missed& p) {
+  if (p.text().size() > kMaxReasonBytes) refuse("a long reason");
+  if (!is_name(p.who())) refuse("a name that is none");
+  return {.who = p.who(), .came = p.came(), .text = printable(p.text())};
+}
+
+Returned read(const proto::Returned& p) { return {.generation = p.generation()}; }
+
+Known read(const proto::Known& p) { return {.step = count(p.step(), kMaxBytes)}; }
+
+Held read(const proto::Held& p) { return {.step = count(p.step(), kMaxBytes)}; }
+
+Covered read(const proto::Covered& p) { return {.step = count(p.step(), kMaxBytes)}; }
+
 Stop read(const proto::Stop& p) {
   if (p.reason().size() > kMaxReasonBytes) refuse("a long reason");
   return {.reason = printable(p.reason())};
@@ -497,6 +532,18 @@ SwarmMessage decode_swarm_message(std::span<const std::byte> bytes) {
       return read(message.paused());
     case Content::kSuspected:
       return read(message.suspected());
+    case Content::kMissed:
+      return read(message.missed());
+    case Content::kReturned:
+      return read(message.returned());
+    case Content::kKnown:
+      return read(message.known());
+    case Content::kHeld:
+      return read(message.held());
+    case Content::kCovered:
+      return read(message.covered());
+    case Content::kStandIn:
+      return StandIn{};
     case Content::kSurvey:
       return read(message.survey());
     case Content::kSurveyed:

@@ -102,11 +102,13 @@ struct PlannedPeer {
   std::uint32_t begin = 0, end = 1;  // layers that it holds: [begin, end)
   std::uint32_t in_flight = 1;       // micro-batches that may be on their way from it
   std::uint64_t memory = 0;          // bytes that its stage and links are to take; 0: not known
-  std::uint32_t since = 0;           // generation in which it came to this place; 0: the first
+  std::uint32_t came = 0;            // generation in which whoever has this place came; 0: the first,
+  std::uint32_t since = 0;           // and in which somebody of its cluster last came or was lost
   std::uint64_t from = 0;            // takes part in rounds after so many steps
   bool here = true;                  // else nobody does its work at the moment
   bool restores = false;             // somebody of its cluster is new: gets what others have after `from` steps, or now
   bool empty = false;                // nobody is there, not even somebody who waits for others of its cluster
+  bool rewinds = false;              // its cluster goes back to what it was after `from` steps, by copies of its own
 
   bool operator==(const PlannedPeer&) const = default;
 };
@@ -241,6 +243,49 @@ struct Suspected {
   bool operator==(const Suspected&) const = default;
 };
 
+// A peer: its link to another one, who is there by the plan, has ended.
+struct Missed {
+  std::string who{};       // its name,
+  std::uint32_t came = 0;  // and the generation in which it came
+  std::string text{};
+
+  bool operator==(const Missed&) const = default;
+};
+
+// A peer that trains, instead of an introduction: its link to the coordinator had ended, or another coordinator has
+// taken up the run.
+struct Returned {
+  std::uint32_t generation = 0;  // of the plan that it goes by
+
+  bool operator==(const Returned&) const = default;
+};
+
+// The coordinator, to one who has returned: how far it knows its steps. What came after that is said again.
+struct Known {
+  std::uint64_t step = 0;
+
+  bool operator==(const Known&) const = default;
+};
+
+// A peer: it has a copy of the stage before it, as that was after this step.
+struct Held {
+  std::uint64_t step = 0;
+
+  bool operator==(const Held&) const = default;
+};
+
+// The coordinator, when all of the cluster have: it can go back to this step, whoever is lost.
+struct Covered {
+  std::uint64_t step = 0;
+
+  bool operator==(const Covered&) const = default;
+};
+
+// The coordinator: a place is free, and nobody comes; join once more, as another peer.
+struct StandIn {
+  bool operator==(const StandIn&) const = default;
+};
+
 // The coordinator: begin no further step, and say in which one you are.
 struct Stop {
   std::string reason{};
@@ -262,9 +307,9 @@ struct EndAt {
   bool operator==(const EndAt&) const = default;
 };
 
-using SwarmMessage =
-    std::variant<Introduction, Assignment, Ready, Plan, Linked, Begin, StepReport, Evaluated, Ended, Failed, Stop,
-                 Saved, Kept, Halted, EndAt, Survey, Surveyed, Restored, Paused, Suspected>;
+using SwarmMessage = std::variant<Introduction, Assignment, Ready, Plan, Linked, Begin, StepReport, Evaluated, Ended,
+                                  Failed, Stop, Saved, Kept, Halted, EndAt, Survey, Surveyed, Restored, Paused,
+                                  Suspected, Missed, Returned, Known, Held, Covered, StandIn>;
 
 inline constexpr std::size_t kMaxPlannedPeers = 4096;
 inline constexpr std::uint32_t kMaxLayers = 1 << 16;

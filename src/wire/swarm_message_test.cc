@@ -85,6 +85,12 @@ TEST(SwarmMessageTest, EveryMessageComesBackAsItWas) {
       Failed{.culprit = "attic", .text = "the connection was closed"},
       Failed{.text = "out of memory"},
       Suspected{.culprit = "attic", .text = "brought values that are no numbers"},
+      Missed{.who = "attic", .came = 3, .text = "was silent"},
+      Returned{.generation = 3},
+      Known{.step = 17},
+      Held{.step = 40},
+      Covered{.step = 40},
+      StandIn{},
       Stop{.reason = "interrupted"}};
   for (const SwarmMessage& message : messages) {
     EXPECT_EQ(decode_swarm_message(encode(message)), message) << message.index();

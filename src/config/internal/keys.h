@@ -87,6 +87,9 @@ void keys_of(MaybeConst<Swarm> auto& s, auto& v) {
         Or<ClusterSizes>{"auto"});
   v.key("goal", s.goal, "what plans are made for: the time to a loss, or samples a second",
         Choice{{"loss", "samples"}});
+  v.key("buddy_every", s.buddy_every,
+        "steps after which each stage of a lone cluster has a copy in another one's memory; 0: never",
+        Or<Whole>{"auto"});
 }
 
 inline const Choice& codecs() {

@@ -211,6 +211,7 @@ void LinkCore::heard(std::size_t bytes) {
 LinkStatistics LinkCore::statistics() const {
   LinkStatistics all = statistics_;
   all.bandwidth = gauge_.rate();
+  all.silent_for = clock_.now() - heard_;
   return all;
 }
 
@@ -225,7 +226,10 @@ Task<> LinkCore::watch(std::shared_ptr<LinkCore> /*keeps it alive*/) {
     // Whoever was frozen itself hears nothing of what was said meanwhile, and must listen before it judges.
     if (now - slept > options_.heartbeat + patience_.limit() / 2) heard_ = now;
     if (now - heard_ > patience_.limit()) {
-      fail(Failure::kSilent, fmt::format("silent for {}", format_duration(now - heard_)));
+      // It may hear this when it thaws, and then knows that this end is alive.
+      const std::string silence = format_duration(now - heard_);
+      part(LinkError(Failure::kSilent, "", fmt::format("heard nothing for {}", silence)),
+           LinkError(Failure::kSilent, peer(), fmt::format("silent for {}", silence)));
       break;
     }
     const auto tag = static_cast<std::uint64_t>(now.time_since_epoch().count());
@@ -234,11 +238,15 @@ Task<> LinkCore::watch(std::shared_ptr<LinkCore> /*keeps it alive*/) {
 }
 
 void LinkCore::close(const LinkError& reason) {
-  if (failure_) return;
+  if (!failure_) part(reason, named(reason));
+}
+
+// Ends the link here, and tells the other end why.
+void LinkCore::part(const LinkError& reason, const LinkError& own) {
   const std::vector<std::byte> content = wire::encode(
       wire::Reason{static_cast<std::uint16_t>(reason.failure()), reason.peer(), std::string(reason.text())});
   closing_ = true;
-  end(std::make_shared<LinkError>(named(reason)));
+  end(std::make_shared<LinkError>(own));
   for (const auto& lane : lanes_) {
     lane->control({.kind = wire::FrameKind::kGoodbye, .length = static_cast<std::uint32_t>(content.size())}, content);
     lane->finish();

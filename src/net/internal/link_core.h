@@ -79,6 +79,7 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   void channel_closed(ChannelCore& channel, const LinkError& reason);
   void drop_if_closed(ChannelCore& channel);
   void end(std::shared_ptr<const LinkError> failure);
+  void part(const LinkError& reason, const LinkError& own);
   void shut();
   Task<> watch(std::shared_ptr<LinkCore> self);
 

@@ -20,7 +20,7 @@ void Patience::heard(Duration gap) {
 
 Duration Patience::limit() const {
   if (known_ < kHistory * heartbeat_) return first_;
-  const Duration least = std::min(first_, std::max(kFactor * heartbeat_, first_ / 4));
+  const Duration least = std::min(first_, std::max(kFactor * heartbeat_, first_ / 8));
   return std::clamp(heartbeat_ + kFactor * longest_, least, kFactor * first_);
 }
 

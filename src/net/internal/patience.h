@@ -13,7 +13,7 @@ namespace rookery::net::internal {
 // A value.
 class Patience {
  public:
-  // `first`: for those of whom nothing is known yet. What is learnt lies between a quarter of that (or three
+  // `first`: for those of whom nothing is known yet. What is learnt lies between an eighth of that (or three
   // heartbeats, if they are more) and three times as much.
   Patience(Duration heartbeat, Duration first) : heartbeat_(heartbeat), first_(first) {}
 

@@ -136,7 +136,8 @@ void VirtualNetwork::freeze(const std::string& host, bool frozen) {
   apply_cuts();
 }
 
-void VirtualNetwork::crash(const std::string& host) {
+void VirtualNetwork::crash(const std::string& host, bool crashed) {
+  if (!crashed) return void(crashed_.erase(host));
   crashed_.insert(host);
   for (const Connection& c : connections_) {
     const auto end = c.from == host ? c.from_end.lock() : c.to == host ? c.to_end.lock() : nullptr;

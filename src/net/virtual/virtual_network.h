@@ -34,8 +34,8 @@ class VirtualNetwork {
   // A host that is frozen neither sends nor hears.
   void freeze(const std::string& host, bool frozen = true);
 
-  // All connections of a host break; nobody reaches it any more.
-  void crash(const std::string& host);
+  // All connections of a host break; nobody reaches it any more, until it is started again.
+  void crash(const std::string& host, bool crashed = true);
 
  private:
   class HostTransport;

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""What failures cost: real processes are killed and frozen while they train, others come, and some lie."""
+
+import itertools
+import statistics
+
+from runs import main, print_table, spread
+
+SMALL = {"model.layers": 4, "model.width": 64, "model.heads": 2, "model.context": 64, "train.batch": 4,
+         "train.micro_batches": 2, "train.threads": 1, "train.checkpoint_every": 0, "train.eval_batches": 4}
+
+
+def peers(count, **more):
+    swarm = {"swarm.peers": count, "swarm.clusters": count}
+    for i, (key, value) in itertools.product(range(count), more.items()):
+        swarm[f"peer.{i}.{key}"] = value
+    return swarm
+
+
+# 2400 steps of a quarter of a second: ten minutes.
+LONG = {**SMALL, **peers(8, step_time="250ms"), "train.steps": 2400, "train.eval_every": 100}
+DILOCO = {"sync.method": "diloco", "sync.interval": 8, "sync.warmup_steps": 8}
+MIXED = "[2, 2, 1, 1, 1, 1]"
+SWARMS = {
+    "8 alone, allreduce": {**LONG, "sync.method": "allreduce"},
+    "8 alone, diloco": {**LONG, **DILOCO},
+    "2 × 2 stages and 4 alone, diloco": {**LONG, **DILOCO, "swarm.clusters": MIXED, "pipeline.schedule": "1f1b"},
+}
+CHAOS = ("--chaos", "kill 0.05/s, freeze 0.05/s, rejoin 5s, thaw 10s")
+
+
+def loss_at(lines, samples):
+    """The loss of an evaluation after so many samples, between the two that are nearest."""
+    known = [(line["samples"], line["eval_loss"]) for line in lines if "eval_loss" in line]
+    for (left, before), (right, after) in itertools.pairwise(known):
+        if left <= samples <= right:
+            return before + (after - before) * (samples - left) / (right - left)
+    return known[-1][1] if samples > known[-1][0] else known[0][1]
+
+
+def recoveries(run):
+    """For each blow, the seconds until all others have done a step that began after it: of other clusters, and of its own."""
+    summary, _, lines, events = run
+    cluster_of = {peer["name"]: peer.get("cluster", peer["name"]) for peer in summary["peers"]}
+    others, mates = [], []
+    for blow in events:
+        if blow["event"] != "chaos" or not blow["text"].startswith("is "):
+            continue
+        at, found = blow["seconds"], {True: [], False: []}
+        also_lost = {event["peer"] for event in events if event["event"] == "lost" and at <= event["seconds"] < at + 15}
+        for name, own in lines.items():
+            before = [line["seconds"] for line in own if line["seconds"] <= at]
+            after = [line["seconds"] for line in own if line["seconds"] > at]
+            if name in also_lost or not before or at - before[-1] > 3 or len(after) < 2:
+                continue  # it was not training itself, or the run was over
+            found[cluster_of[name] == cluster_of[blow["peer"]]].append(after[1] - at)
+        others += [max(found[False])] if found[False] else []
+        mates += [max(found[True])] if found[True] else []
+    return others, mates
+
+
+def chaos(bench):
+    """A kill or a freeze every ten seconds for ten minutes, and everybody comes again"""
+    rows = [["swarm", "blows", "lost", "loss", "undisturbed, at as many samples", "ratio",
+             "until all others train again: median", "worst", "the rest of its cluster"]]
+    for name, settings in SWARMS.items():
+        for seed in bench.seeds:
+            hit = bench.run(seed, settings, (*CHAOS, "--chaos-seed", str(seed)))
+            # What is learnt does not depend on the time that steps take.
+            calm = bench.run(seed, {key: value for key, value in settings.items() if not key.endswith("step_time")})
+            loss, wanted = hit[0]["eval_loss"], loss_at(calm[1], hit[1][-1]["samples"])
+            others, mates = recoveries(hit)
+            lost = sum(event["event"] == "lost" for event in hit[3])
+            blows = sum(event["event"] == "chaos" and event["text"].startswith("is ") for event in hit[3])
+            rows.append([name, str(blows), str(lost), f"{loss:.3f}", f"{wanted:.3f}", f"{loss / wanted:.3f}",
+                         f"{statistics.median(others):.1f} s", f"{max(others):.1f} s",
+                         spread(mates, "{:.1f} s") if mates else "–"])
+    print_table(rows)
+
+
+def restorations(run):
+    """From when to when somebody was handed what belongs to its place."""
+    begun = {}
+    for event in run[3]:
+        if event["event"] == "restores":
+            begun[event["peer"]] = event["seconds"]
+        elif event["event"] == "restored" and event["peer"] in begun:
+            yield begun.pop(event["peer"]), event["seconds"]
+
+
+def slowdowns(run, begin, end):
+    """Of each peer that trained before and meanwhile."""
+    for own in run[2].values():
+        before = [line["step_seconds"] for line in own if begin - 15 < line["seconds"] <= begin]
+        meanwhile = [line["step_seconds"] for line in own if begin < line["seconds"] <= end]
+        if before and meanwhile:
+            yield statistics.mean(meanwhile) / statistics.mean(before)
+
+
+def newcomer(bench):
+    """Somebody new gets a model of 200 MB from one peer, and from three, over links of 200 Mbit/s"""
+    large = {**SMALL, **DILOCO, "model.layers": 4, "model.width": 1024, "model.heads": 8, "model.context": 16,
+             "train.batch": 1, "train.micro_batches": 1, "train.eval_batches": 0, "train.steps": 60,
+             "network.bandwidth": "200mbit", "network.latency": "5ms", "sync.interval": 30, "sync.warmup_steps": 0}
+    rows = [["donors", "time", "others' step meanwhile / before"]]
+    for donors in (1, 3):
+        took, slower = [], []
+        for seed in bench.seeds:
+            settings = {**large, **peers(donors + 1, step_time="1500ms")}
+            run = bench.run(seed, settings, ("--chaos", "kill 0.015/s, rejoin 1s", "--chaos-seed", str(seed)))
+            for begin, end in restorations(run):
+                took.append(end - begin)
+                slower += slowdowns(run, begin, end)
+        rows.append([str(donors), spread(took, "{:.1f} s"), spread(slower, "{:.2f}")])
+    print_table(rows)
+
+
+def overhead(bench):
+    """What copies of a lone cluster's stages cost when nothing fails"""
+    base = {**SMALL, "model.layers": 6, "model.width": 256, "model.heads": 4, "train.batch": 4, "train.micro_batches": 4,
+            "train.eval_batches": 0, "train.steps": 500, "swarm.peers": 3, "swarm.clusters": 1,
+            "pipeline.schedule": "1f1b", "network.bandwidth": "500mbit", "network.latency": "1ms"}
+    arms = {"without": {**base, "swarm.buddy_every": 0}, "with, as often as planned": base,
+            "with, every 50 steps": {**base, "swarm.buddy_every": 50}}
+    results = bench.compare(arms)
+    rows = [["copies", "step", "ratio"]]
+    alone = [run[0]["measured_step_seconds"] for run in results["without"]]
+    for name, runs in results.items():
+        own = [run[0]["measured_step_seconds"] for run in runs]
+        rows.append([name, spread((1000 * seconds for seconds in own), "{:.1f} ms"),
+                     spread(a / b for a, b in zip(own, alone))])
+    print_table(rows)
+
+
+def liars(bench):
+    """One of four sends what is no number, the opposite, or a hundredfold"""
+    base = {**SMALL, "train.steps": 200, "train.eval_every": 200, "sync.interval": 4, "sync.warmup_steps": 4}
+    rows = [["method", "rule", "fault", "loss", "of the three others alone", "ratio", "named"]]
+    for method, (rule, fault) in itertools.product(
+            ("allreduce", "diloco"), itertools.product(("clip", "trimmed-mean"), ("nan", "flip", "scale"))):
+        losses, wanted, named = [], [], True
+        for seed in bench.seeds:
+            honest = bench.run(seed, {**base, **peers(3), "sync.method": method})
+            lied = bench.run(seed, {**base, **peers(4), "sync.method": method, "sync.robust": rule,
+                                    "peer.3.fault": fault})
+            losses.append(lied[0]["eval_loss"])
+            wanted.append(honest[0]["eval_loss"])
+            named = named and lied[0].get("expelled") == ["peer-3"]
+        rows.append([method, rule, fault, spread(losses), spread(wanted),
+                     spread([a / b for a, b in zip(losses, wanted)]), "yes" if named else "no"])
+    print_table(rows)
+
+
+if __name__ == "__main__":
+    main({"chaos": chaos, "newcomer": newcomer, "overhead": overhead, "liars": liars}, __doc__, "failures.json", seeds=1)

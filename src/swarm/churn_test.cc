@@ -1,0 +1,325 @@
+#include "swarm/testing/modelled_swarm.h"
+
+namespace rookery::swarm {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace swarm::testing;
+using ::testing::ElementsAre;
+
+// Two clusters of two stages each.
+struct StagesTest : SwarmTest {
+  StagesTest() {
+    options_.arrange = [](wire::Plan& plan, const std::vector<Means>&) {
+      for (std::size_t rank = 0; rank < plan.peers.size(); ++rank) {
+        plan.peers[rank].cluster = static_cast<std::uint32_t>(rank / 2);
+        plan.peers[rank].stage = static_cast<std::uint32_t>(rank % 2);
+      }
+    };
+    options_.goes_on = [](const wire::Plan& plan) {
+      return (plan.peers[0].here && plan.peers[1].here) || (plan.peers[2].here && plan.peers[3].here);
+    };
+    options_.fits = [](const wire::Plan&, std::size_t, const Means&) { return true; };
+    options_.enter = [](wire::PlannedPeer& place, std::uint64_t step, bool restored) {
+      place.restores = !restored;
+      if (restored) {
+        place.here = true;
+        place.from = step + 5;
+      }
+      return step + 5 < kSteps;
+    };
+  }
+
+  static constexpr std::uint64_t kSteps = 600;
+
+  static void go_on(ModelledWork& work) { work.goes_on = true; }
+
+  Task<> lose(std::string name, Duration when, bool freeze) {
+    co_await world_.clock().sleep_for(when);
+    freeze ? network_.freeze(where_[name]) : network_.crash(where_[name]);
+    if (!freeze) co_return;
+    co_await world_.clock().sleep_for(300s);
+    network_.freeze(where_[name], false);
+  }
+
+  std::vector<Task<>> four() {
+    std::vector<Task<>> tasks;
+    for (const char* name : {"a", "b", "c", "d"}) tasks.push_back(join(name, 1ms, kSteps, go_on));
+    return tasks;
+  }
+
+  void expect_done(const std::string& name, const std::string& where) {
+    ASSERT_FALSE(peers_[name].failure) << name << ": " << *peers_[name].failure << where;
+    EXPECT_EQ(peers_[name].work->steps_done, kSteps) << name << where;
+  }
+};
+
+// Its mate waits for it, and begins again with it; nobody else stops.
+TEST_F(StagesTest, SomebodyNewTakesThePlaceOfAStage) {
+  coordinate(4);
+  std::vector<Task<>> tasks = four();
+  tasks.push_back(lose("b", 2s, false));
+  tasks.push_back(join("e", 3s, kSteps, go_on));
+  EXPECT_EQ(run(std::move(tasks)), "");
+  for (const char* name : {"a", "c", "d", "e"}) expect_done(name, "");
+  EXPECT_THAT(witness_.who_was_lost, ElementsAre("b"));
+  EXPECT_THAT(witness_.who_entered, ElementsAre("a", "e"));
+}
+
+// If nobody comes, whoever waits ends with the others.
+TEST_F(StagesTest, AStageThatWaitsInVainEndsWithTheRun) {
+  coordinate(4);
+  std::vector<Task<>> tasks = four();
+  tasks.push_back(lose("b", 2s, false));
+  EXPECT_EQ(run(std::move(tasks)), "");
+  for (const char* name : {"c", "d"}) expect_done(name, "");
+  EXPECT_FALSE(peers_["a"].failure);
+  EXPECT_LT(peers_["a"].work->steps_done, kSteps);
+  EXPECT_TRUE(witness_.who_ended.contains("a"));
+}
+
+TEST_F(StagesTest, ASpareTakesThePlaceAtOnce) {
+  coordinate(4);
+  std::vector<Task<>> tasks = four();
+  tasks.push_back(join("e", 1s, kSteps, go_on));
+  tasks.push_back(lose("a", 2s, false));
+  EXPECT_EQ(run(std::move(tasks)), "");
+  for (const char* name : {"b", "c", "d", "e"}) expect_done(name, "");
+}
+
+// Stages of one cluster are lost at any time, also those who have just come, and others come: the other cluster never
+// stops, and everybody comes to an end.
+TEST_F(StagesTest, WhateverHappensToOneClusterTheOtherGoesOn) {
+  std::size_t entered = 0;
+  const Seeds seeds = seeds_of(25);
+  for (std::uint64_t seed = seeds.first; seed < seeds.last; ++seed) {
+    Random random({seed, word_of("stages")});
+    struct Once : StagesTest {
+      void TestBody() override {}
+    } once;
+    once.coordinate(4);
+    std::vector<Task<>> tasks = once.four();
+    const auto moment = [&] { return 700ms + std::chrono::milliseconds(random.below(7000)); };
+    const std::string where = ", seed " + std::to_string(seed);
+    for (const char* name : {"a", "b", "e", "f", "g"}) {
+      if (random.below(3) > 0) tasks.push_back(once.lose(name, moment(), random.below(3) == 0));
+    }
+    for (const char* name : {"e", "f", "g", "h"}) tasks.push_back(once.join(name, moment(), kSteps, go_on));
+    EXPECT_EQ(once.run(std::move(tasks)), "") << where;
+    for (const auto& [name, peer] : once.peers_) EXPECT_TRUE(peer.over) << name << where;
+    for (const char* name : {"c", "d"}) once.expect_done(name, where);
+    entered += once.witness_.who_entered.size();
+  }
+  if (seeds.last - seeds.first >= 25) {
+    EXPECT_GT(entered, 25u);
+  }
+}
+
+// Peers that train on without their coordinator.
+struct ReturnTest : SwarmTest {
+  ReturnTest() {
+    patience_ = 120s;
+    options_.goes_on = [](const wire::Plan& plan) {
+      return std::ranges::any_of(plan.peers, [](const auto& peer) { return peer.here; });
+    };
+    options_.fits = [](const wire::Plan&, std::size_t, const Means&) { return true; };
+    options_.enter = [](wire::PlannedPeer& place, std::uint64_t step, bool restored) {
+      place.restores = !restored;
+      if (restored) {
+        place.here = true;
+        place.from = step + 50;
+      }
+      return step + 50 < kSteps;
+    };
+  }
+
+  static constexpr std::uint64_t kSteps = 2000;
+
+  std::vector<Task<>> four() {
+    std::vector<Task<>> tasks;
+    const auto go_on = [](ModelledWork& work) { work.goes_on = true; };
+    for (const char* name : {"a", "b", "c", "d"}) tasks.push_back(join(name, 1ms, kSteps, go_on));
+    return tasks;
+  }
+
+  Task<> cut(std::string one, std::string other, Duration when, Duration how_long, bool one_way = false) {
+    co_await world_.clock().sleep_for(when);
+    if (where_.contains(one)) one = where_[one];
+    if (where_.contains(other)) other = where_[other];
+    network_.cut(one, other);
+    if (!one_way) network_.cut(other, one);
+    co_await world_.clock().sleep_for(how_long);
+    network_.cut(one, other, false);
+    if (!one_way) network_.cut(other, one, false);
+  }
+
+  Task<> lose(std::string name, Duration when) {
+    co_await world_.clock().sleep_for(when);
+    if (where_.contains(name)) network_.crash(where_[name]);
+  }
+
+  Task<> freeze(std::string name, Duration when, Duration how_long) {
+    co_await world_.clock().sleep_for(when);
+    const std::string where = where_.contains(name) ? where_[name] : name;
+    network_.freeze(where);
+    co_await world_.clock().sleep_for(how_long);
+    network_.freeze(where, false);
+  }
+
+  void expect_all_done() {
+    for (const auto& [name, peer] : peers_) {
+      EXPECT_FALSE(peer.failure) << name << ": " << *peer.failure;
+      EXPECT_EQ(peer.work->steps_done, kSteps) << name;
+      EXPECT_EQ(witness_.steps[name], kSteps) << name;
+    }
+  }
+};
+
+TEST_F(ReturnTest, AnotherCoordinatorTakesUpTheRun) {
+  coordinate(4);
+  std::vector<Task<>> tasks = four();
+  tasks.push_back(restart(5s, 8s));
+  EXPECT_EQ(run(std::move(tasks)), "");
+  expect_all_done();
+  EXPECT_EQ(witness_.who_returned.size(), 4u);
+  EXPECT_TRUE(witness_.who_was_lost.empty());
+  for (const auto& [name, peer] : peers_) EXPECT_EQ(peer.work->plan.generation, 1u) << "nobody noticed";
+}
+
+TEST_F(ReturnTest, WhoeverWasLostMeanwhileIsMissedByTheOthers) {
+  coordinate(4);
+  std::vector<Task<>> tasks = four();
+  const auto lose = [&]() -> Task<> {
+    co_await world_.clock().sleep_for(7s);
+    network_.crash(where_["c"]);
+  };
+  tasks.push_back(lose());
+  tasks.push_back(restart(5s, 8s));
+  EXPECT_EQ(run(std::move(tasks)), "");
+  EXPECT_THAT(witness_.who_was_lost, ElementsAre("c"));
+  for (const char* name : {"a", "b", "d"}) EXPECT_EQ(peers_[name].work->steps_done, kSteps) << name;
+}
+
+TEST_F(ReturnTest, AFrozenCoordinatorCostsNobodyItsPlace) {
+  coordinate(4);
+  std::vector<Task<>> tasks = four();
+  tasks.push_back(freeze("coordinator", 5s, 15s));
+  EXPECT_EQ(run(std::move(tasks)), "");
+  expect_all_done();
+  EXPECT_GE(witness_.who_returned.size(), 4u);
+  EXPECT_TRUE(witness_.who_was_lost.empty());
+}
+
+TEST_F(ReturnTest, ABadLinkToTheCoordinatorCostsNobodyItsPlace) {
+  coordinate(4);
+  std::vector<Task<>> tasks = four();
+  tasks.push_back(cut("b", "coordinator", 5s, 15s));
+  EXPECT_EQ(run(std::move(tasks)), "");
+  expect_all_done();
+  EXPECT_EQ(witness_.who_returned.count("b"), 1u);
+  EXPECT_TRUE(witness_.who_was_lost.empty());
+}
+
+// One of them makes other links, and the others do not wait for it.
+TEST_F(ReturnTest, OfTwoWithoutALinkOneJoinsAgain) {
+  coordinate(4);
+  std::vector<Task<>> tasks = four();
+  tasks.push_back(cut("b", "c", 5s, 10s));
+  EXPECT_EQ(run(std::move(tasks)), "");
+  expect_all_done();
+  EXPECT_THAT(witness_.who_was_lost, ElementsAre("c"));
+  EXPECT_THAT(witness_.who_entered, ElementsAre("c"));
+  EXPECT_EQ(peers_["c"].lives, 2u);
+}
+
+TEST_F(ReturnTest, WhoeverWasAsleepJoinsAgain) {
+  coordinate(4);
+  std::vector<Task<>> tasks = four();
+  tasks.push_back(freeze("d", 5s, 10s));
+  EXPECT_EQ(run(std::move(tasks)), "");
+  expect_all_done();
+  EXPECT_THAT(witness_.who_was_lost, ElementsAre("d"));
+  EXPECT_THAT(witness_.who_entered, ElementsAre("d"));
+}
+
+// Everything at once, at any time: peers that end, sleep, are cut off from one or from all, one way or both, and come;
+// a coordinator that ends, sleeps, and is cut off. Everybody comes to an end, no two plans have one generation, and
+// every step is reported once.
+TEST_F(ReturnTest, WhateverHappensEverybodyComesToAnEnd) {
+  std::size_t ended_well = 0, returned = 0, entered = 0;
+  const Seeds seeds = seeds_of(12);
+  for (std::uint64_t seed = seeds.first; seed < seeds.last; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random({seed, word_of("whatever")});
+    struct Once : ReturnTest {
+      void TestBody() override {}
+    } once;
+    std::map<std::uint32_t, wire::Plan> plans;
+    const auto go_on = [&](ModelledWork& work) {
+      work.goes_on = true;
+      work.plans = &plans;
+    };
+    once.coordinate(4);
+    const auto between = [&](int least, int most) {
+      return std::chrono::milliseconds(least +
+                                       static_cast<int>(random.below(static_cast<std::uint64_t>(most - least))));
+    };
+    const std::vector<std::string> all_names = {"a", "b", "c", "d", "e", "f"};
+    std::vector<Task<>> tasks;
+    for (const char* name : {"a", "b", "c", "d"}) tasks.push_back(once.join(name, 1ms, kSteps, go_on));
+    for (const char* name : {"e", "f"}) tasks.push_back(once.join(name, between(1000, 30000), kSteps, go_on));
+    const std::size_t events = 1 + random.below(6);
+    for (std::size_t i = 0; i < events; ++i) {
+      const std::string who = all_names[1 + random.below(all_names.size() - 1)];  // the first one has a quiet life
+      const std::string other = random.below(3) == 0 ? "coordinator" : all_names[random.below(all_names.size())];
+      const Duration when = between(800, 35000), how_long = between(200, 20000);
+      switch (random.below(5)) {
+        case 0:
+          tasks.push_back(once.lose(who, when));
+          break;
+        case 1:
+          tasks.push_back(once.freeze(random.below(4) == 0 ? "coordinator" : who, when, how_long));
+          break;
+        case 2:
+          if (who != other) tasks.push_back(once.cut(who, other, when, how_long));
+          break;
+        case 3:
+          if (who != other) tasks.push_back(once.cut(who, other, when, how_long, true));
+          break;
+        default:
+          for (const std::string rest : {"a", "b", "c", "d", "coordinator"}) {
+            if (rest != who) tasks.push_back(once.cut(who, rest, when, how_long));
+          }
+      }
+    }
+    if (random.below(2) == 0) tasks.push_back(once.restart(between(2000, 38000), between(200, 20000)));
+    const std::string ending = once.run(std::move(tasks));
+    for (const auto& [name, peer] : once.peers_) EXPECT_TRUE(peer.over) << name;
+    ended_well += ending.empty() && once.peers_["a"].work->steps_done == kSteps ? 1 : 0;
+    returned += once.witness_.who_returned.size();
+    entered += once.witness_.who_entered.size();
+  }
+  if (seeds.last - seeds.first < 12) return;
+  EXPECT_GE(ended_well, (seeds.last - seeds.first) * 9 / 10);
+  EXPECT_GT(returned, 5u);
+  EXPECT_GT(entered, 3u);
+}
+
+TEST_F(ReturnTest, ACoordinatorThatStaysAwayEndsThePeersWork) {
+  coordinate(4);
+  std::vector<Task<>> tasks = four();
+  const auto lose = [&]() -> Task<> {
+    co_await world_.clock().sleep_for(5s);
+    network_.crash("coordinator");
+    coordinator_->stop("it is gone");
+  };
+  tasks.push_back(lose());
+  run(std::move(tasks));
+  for (const auto& [name, peer] : peers_) {
+    EXPECT_TRUE(peer.over) << name;
+    EXPECT_TRUE(peer.failure) << name;
+  }
+}
+
+}  // namespace
+}  // namespace rookery::swarm
