@@ -1,6 +1,7 @@
 #include "sync/link_rounds.h"
 
 #include <atomic>
+#include <latch>
 #include <thread>
 
 #include <boost/asio/co_spawn.hpp>
@@ -69,14 +70,17 @@ TEST_F(LinkRoundsTest, WhoeverStartsRoundsMayLiveOnAnotherThread) {
   });
 }
 
-// Its memory may be freed at once.
+// Its memory may be freed at once. The last peer comes when that has happened, so that the round cannot end before.
 TEST_F(LinkRoundsTest, ARoundThatIsGivenUpFailsForAll) {
+  std::latch given_up(1);
   run([&](std::size_t rank, LinkRounds& rounds) -> Task<> {
+    if (rank == 2) given_up.wait();
     auto values = std::make_unique<std::vector<float>>(1000000, 1.0f);
     auto round = rounds.average(0, *values, 1.0f, {});
     if (rank == 1) {
       round.reset();
       values.reset();
+      given_up.count_down();
       co_return;
     }
     EXPECT_THROW(co_await round->finish(), net::LinkError);
