@@ -744,6 +744,25 @@ class ChurnTest(SwarmProcessTest):
         resumed = json.loads((self.folder / "run" / "summary.json").read_text())
         self.assertLess(resumed["eval_loss"], summary["eval_loss"] * 1.02)
 
+    def test_a_swarm_that_has_grown_is_planned_anew(self):
+        """Two train, two more come for whom there is no place: all stop for another plan, and go on as four."""
+        coordinator, ticket = self.coordinate("swarm.peers=2", "swarm.clusters=auto", "swarm.goal=samples",
+                                              "train.steps=100000", "sync.method=diloco", "sync.interval=4",
+                                              "sync.warmup_steps=4", "train.eval_every=0", "train.checkpoint_every=0")
+        peers = [self.join(ticket, name, "--speed", "0.1") for name in ("attic", "barn")]
+        self.wait_for_step(10)
+        peers += [self.join(ticket, name, "--speed", "0.1") for name in ("cellar", "den")]
+        self.wait_until(lambda: len(self.kinds("planned")) == 2, "there is no other plan")
+        done = len(self.metrics())
+        self.wait_for_step(done + 10)
+        self.interrupt(coordinator, peers)
+        samples = [line["samples"] for line in self.metrics()]
+        self.assertEqual([line["step"] for line in self.metrics()], list(range(1, len(samples) + 1)))
+        self.assertEqual(samples[0] * 2, samples[-1] - samples[-2])
+        self.assertEqual(self.kinds("lost"), [])
+        self.assertEqual(self.kinds("moves"), [""])
+        self.assertEqual(self.checkpoints(), [f"step-{len(samples)}"])
+
     def test_a_link_that_is_cut_costs_one_of_two_its_place_for_a_while(self):
         swarm = self.start_swarm("train.steps=300", "sync.method=diloco", "sync.interval=4", "sync.warmup_steps=0",
                                  "train.eval_every=0", "train.checkpoint_every=0",
@@ -948,6 +967,9 @@ class PipelineTest(SwarmProcessTest):
         stand_in = next(event["peer"] for event in self.events() if event["event"] == "stands in") + "-2"
         self.wait_for_event("began", stand_in)
         self.wait_for_step(10, f"run/peers/{stand_in}.jsonl")
+        peers["eaves"] = self.join(ticket, "eaves", "--speed", "0.2")  # relieves it
+        self.wait_for_event("began", "eaves")
+        self.wait_for_step(10, "run/peers/eaves.jsonl")
         self.interrupt(coordinator, peers.values())
         samples = [line["samples"] for line in self.metrics()]
         self.assertEqual(samples[-1] - samples[-2], samples[0])

@@ -87,6 +87,7 @@ struct Swarm {
   std::optional<Clusters> clusters;  // none: "auto"
   std::string goal = "loss";
   std::optional<std::int64_t> buddy_every{};  // none: "auto"
+  bool replan = true;
 
   bool operator==(const Swarm&) const = default;
 };

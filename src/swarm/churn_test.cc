@@ -242,6 +242,104 @@ TEST_F(ReturnTest, WhoeverWasAsleepJoinsAgain) {
   EXPECT_THAT(witness_.who_entered, ElementsAre("d"));
 }
 
+// However it came about: somebody waits in a round that the others are not in.
+TEST_F(ReturnTest, WhereNobodyGetsOnRoundsBeginAnew) {
+  coordinate(4);
+  std::vector<Task<>> tasks;
+  for (const char* name : {"a", "b", "c", "d"}) {
+    tasks.push_back(join(name, 1ms, kSteps, [name](ModelledWork& work) {
+      work.goes_on = true;
+      if (name == std::string("b")) work.stalls_at = 100;
+    }));
+  }
+  EXPECT_EQ(run(std::move(tasks)), "");
+  expect_all_done();
+  EXPECT_TRUE(witness_.was_stuck);
+  EXPECT_TRUE(witness_.who_was_lost.empty());
+}
+
+// Another plan for all who are there, whenever somebody is without a place, or a place without somebody; what was saved
+// is what all have done.
+struct MovingTest : ReturnTest {
+  MovingTest() {
+    options_.moves = [](const wire::Plan& plan, const std::vector<Means>& present, std::uint64_t step) {
+      const auto here = std::ranges::count_if(plan.peers, [](const auto& peer) { return peer.here; });
+      return step + 200 < kSteps && present.size() != static_cast<std::size_t>(here);
+    };
+    options_.anew = [this]() -> std::optional<Anew> {
+      saved_ = kSteps;
+      for (const auto& [name, step] : witness_.steps) saved_ = std::min(saved_, step);
+      if (saved_ == kSteps) return std::nullopt;
+      return Anew{.settings = options_.settings, .step = saved_};
+    };
+    options_.arrange = [this](wire::Plan& plan, const std::vector<Means>&) { plan.first_step = saved_; };
+    options_.second_thoughts = 2s;
+  }
+
+  std::uint64_t saved_ = 0;
+};
+
+TEST_F(MovingTest, WhoeverHasNoPlaceGetsOneInAnotherPlan) {
+  coordinate(4);
+  std::vector<Task<>> tasks = four();
+  tasks.push_back(join("e", 3s, kSteps, [](ModelledWork& work) { work.goes_on = true; }));
+  EXPECT_EQ(run(std::move(tasks)), "");
+  expect_all_done();
+  EXPECT_TRUE(witness_.has_moved);
+  EXPECT_TRUE(witness_.who_was_lost.empty());
+  EXPECT_EQ(witness_.plan.peers.size(), 5u);
+  EXPECT_GT(witness_.plan.first_step, 100u);
+  for (const auto& [name, peer] : peers_) EXPECT_EQ(peer.lives, 2u) << name;
+}
+
+// They do not wait for somebody to come: there is no place for it any more.
+TEST_F(MovingTest, ThoseWhoAreLeftGetAPlanOfTheirOwn) {
+  options_.moves = [](const wire::Plan& plan, const std::vector<Means>& present, std::uint64_t) {
+    return present.size() < plan.peers.size();
+  };
+  coordinate(4);
+  std::vector<Task<>> tasks = four();
+  tasks.push_back(lose("b", 3s));
+  EXPECT_EQ(run(std::move(tasks)), "");
+  EXPECT_EQ(witness_.plan.peers.size(), 3u);
+  for (const char* name : {"a", "c", "d"}) EXPECT_EQ(peers_[name].work->steps_done, kSteps) << name;
+}
+
+// It has time to come again, but not for ever.
+TEST_F(MovingTest, WhoeverIsLostOnTheWayIsNotWaitedFor) {
+  coordinate(4);
+  std::vector<Task<>> tasks = four();
+  tasks.push_back(join("e", 3s, kSteps, [](ModelledWork& work) { work.goes_on = true; }));
+  const auto lose_when_it_moves = [&]() -> Task<> {
+    while (!witness_.has_moved) co_await world_.clock().sleep_for(1ms);
+    co_await world_.clock().sleep_for(150ms);
+    network_.crash(where_["c"]);
+  };
+  tasks.push_back(lose_when_it_moves());
+  EXPECT_EQ(run(std::move(tasks)), "");
+  for (const char* name : {"a", "b", "d", "e"}) EXPECT_EQ(peers_[name].work->steps_done, kSteps) << name;
+}
+
+TEST_F(MovingTest, AnotherCoordinatorBringsAMoveToItsEnd) {
+  for (const Duration after : {20ms, 60ms, 150ms, 400ms, 1000ms, 1500ms}) {
+    SCOPED_TRACE(after.count());
+    struct Once : MovingTest {
+      void TestBody() override {}
+    } once;
+    once.coordinate(4);
+    std::vector<Task<>> tasks = once.four();
+    tasks.push_back(once.join("e", 3s, kSteps, [](ModelledWork& work) { work.goes_on = true; }));
+    const auto restart_when_it_moves = [&]() -> Task<> {
+      while (!once.witness_.has_moved) co_await once.world_.clock().sleep_for(1ms);
+      auto restarting = once.restart(after, 3s);
+      co_await std::move(restarting);
+    };
+    tasks.push_back(restart_when_it_moves());
+    EXPECT_EQ(once.run(std::move(tasks)), "");
+    once.expect_all_done();
+  }
+}
+
 // Everything at once, at any time: peers that end, sleep, are cut off from one or from all, one way or both, and come;
 // a coordinator that ends, sleeps, and is cut off. Everybody comes to an end, no two plans have one generation, and
 // every step is reported once.
@@ -251,9 +349,10 @@ TEST_F(ReturnTest, WhateverHappensEverybodyComesToAnEnd) {
   for (std::uint64_t seed = seeds.first; seed < seeds.last; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random({seed, word_of("whatever")});
-    struct Once : ReturnTest {
+    struct Once : MovingTest {
       void TestBody() override {}
     } once;
+    if (random.below(2) == 0) once.options_.moves = {};
     std::map<std::uint32_t, wire::Plan> plans;
     const auto go_on = [&](ModelledWork& work) {
       work.goes_on = true;

@@ -14,6 +14,7 @@
 #include "base/signal.h"
 #include "net/relay.h"
 #include "swarm/files.h"
+#include "swarm/internal/seat.h"
 #include "swarm/talk.h"
 
 namespace rookery::swarm {
@@ -26,84 +27,15 @@ constexpr std::uint64_t kBytesPerParameter = 128;  // of a checkpoint, at most, 
 constexpr std::uint64_t kBytesBeside = 64 << 20;   // for what is not parameters
 constexpr std::uint32_t kMostSurveys = 3;          // that fail
 constexpr Duration kUntilNextSurvey = std::chrono::seconds(2);
-constexpr std::size_t kSuspicionsOfOne = 3;                   // that count, where there is nobody else
-constexpr double kLongestStep = 3600;                         // in seconds; whoever says more is not believed
-constexpr Duration kQuiet = std::chrono::milliseconds(800);   // three heartbeats that did not come
-constexpr Duration kAllReturn = std::chrono::seconds(10);     // those of a run that was taken up
-constexpr Duration kSecondLook = std::chrono::seconds(3);     // when two have no link to each other
-constexpr Duration kDismissal = std::chrono::seconds(10);     // for those who wait to end, when all others have
+constexpr std::size_t kSuspicionsOfOne = 3;                // that count, where there is nobody else
+constexpr double kLongestStep = 3600;                      // in seconds; whoever says more is not believed
+constexpr Duration kAllReturn = std::chrono::seconds(10);  // those of a run that was taken up
+constexpr Duration kSecondLook = std::chrono::seconds(3);  // when two have no link to each other
+constexpr Duration kDismissal = std::chrono::seconds(10);  // for those who wait to end, when all others have
 
+using internal::Seat;
 using net::Failure;
 using net::LinkError;
-
-// A place in the swarm, and who has it: a peer that was let in, or one that is expected to return.
-struct Seat {
-  Seat(Clock& clock, net::Meeting meeting, const Aside& aside)
-      : link(std::move(meeting.link)), guest(meeting.other), patience(clock), doubt(clock) {
-    talk.emplace(*link);
-    files.emplace(clock.executor(), *link, Files::End::kCoordinator, aside);
-  }
-
-  Seat(Clock& clock, net::Guest who) : guest(std::move(who)), patience(clock), doubt(clock) {}
-
-  void say(const wire::SwarmMessage& message) {
-    if (talk) talk->say(message);
-  }
-
-  void close(const LinkError& reason) {
-    if (link) link->close(reason);
-  }
-
-  // Has to do what comes next by then.
-  void expect_by(Time when, const char* what) {
-    patience.set(when, [this, what] { close(LinkError(Failure::kLate, "", fmt::format("did not {} in time", what))); });
-  }
-
-  // It has returned: what is known of it goes on.
-  void follow(const Seat& before) {
-    introduction = before.introduction;
-    ready = before.ready;
-    surveyed = before.surveyed;
-    linked = before.linked;
-    is_late = before.is_late;
-    restored = before.restored;
-    suspected_by = before.suspected_by;
-    accusers = before.accusers;
-    last_step = before.last_step;
-    stands_in = before.stands_in;
-  }
-
-  // Nothing is heard of it.
-  bool is_quiet(Time now) const { return is_away ? now >= quiet_from : link->statistics().silent_for > kQuiet; }
-
-  const std::string& name() const { return guest.name; }
-
-  std::shared_ptr<net::Link> link;  // nothing if it has not returned yet
-  net::Guest guest;
-  std::optional<Talk> talk{};
-  std::optional<Files> files{};
-  Alarm patience, doubt;
-  std::optional<wire::Introduction> introduction{};
-  std::optional<wire::Ready> ready{};
-  std::optional<wire::Surveyed> surveyed{};  // of the survey that is under way, or the last one
-  std::optional<std::uint64_t> halted{};     // the last step that it has begun, when it was told to stop
-  std::deque<wire::Saved> unfetched{};
-  bool linked = false, ended = false, gone = false, refused = false;
-  bool is_late = false;          // came when the run had begun, and has not taken part yet
-  bool is_away = false;          // its link has gone silent, and it may return
-  Time quiet_from{};             // when it is away: from when on that says something
-  bool stands_in = false;        // was asked to join once more
-  bool is_replaced = false;      // by itself: it has returned by another link
-  bool paused = false;           // somebody of its cluster was lost, and it has stopped
-  std::uint32_t restored = 0;    // the last generation in which it has got what belongs to its place
-  std::uint64_t last_step = 0;   // that it has reported
-  std::uint64_t held = 0;        // the last step after which it has a copy of the stage before it
-  std::set<std::string> misses;  // those to whom it has no link any more
-  std::map<std::uint32_t, std::size_t> suspected_by{};  // clusters, and how often
-  std::set<std::string> accusers{};                     // their peers
-
-  bool is_done() const { return (ended && unfetched.empty()) || gone; }
-};
 
 }  // namespace
 
@@ -115,7 +47,11 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
         options_(std::move(options)),
         watcher_(watcher),
         relay_(clock, {}),
-        stand_in_(clock) {}
+        stand_in_(clock),
+        second_thoughts_(clock),
+        gathering_(clock),
+        getting_on_(clock),
+        expected_(options_.peers) {}
 
   void start() {
     if (options_.taken_up) take_up(*options_.taken_up);
@@ -123,6 +59,40 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   }
 
   static Task<> run(std::shared_ptr<Core> self) {
+    for (bool again = true; again;) {
+      auto attending = attend(self);
+      co_await std::move(attending);
+      auto beginning = begin_anew(self);
+      again = co_await std::move(beginning);
+    }
+    for (const auto& seat : self->seats_) {
+      seat->close(LinkError(Failure::kCancelled, "", self->broken_ ? self->broken_why_ : "the run is over"));
+    }
+    for (const auto* others : {&self->latecomers_, &self->parked_}) {
+      for (const auto& seat : *others) seat->close(LinkError(Failure::kRefused, "", "the run is over"));
+    }
+    self->closed_ = true;
+    if (self->broken_) std::rethrow_exception(self->broken_);
+    if (self->failure_) throw Error("{}", *self->failure_);
+  }
+
+  void stop(const std::string& reason) {
+    moving_ = false;
+    end_all(reason);
+  }
+
+  // Nobody is to call back into what has gone.
+  void abandon() {
+    closed_ = true;
+    for (const auto* seats : {&seats_, &latecomers_, &parked_}) {
+      for (const auto& seat : *seats) seat->close(LinkError(Failure::kClosed, "", "closed the link"));
+    }
+    changed_.notify();
+  }
+
+ private:
+  // Until everybody has ended.
+  static Task<> attend(std::shared_ptr<Core> self) {
     for (self->dismiss_who_waits(); !self->finished(); self->dismiss_who_waits()) {
       const Time limit = self->deadline_;
       if (limit == kNever) {
@@ -134,38 +104,149 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       co_await std::move(wait);
       if (self->deadline_ <= self->clock_.now() && !self->dismissed_) self->late();
     }
-    for (const auto& seat : self->seats_) {
-      seat->close(LinkError(Failure::kCancelled, "", self->broken_ ? self->broken_why_ : "the run is over"));
-    }
-    for (const auto& seat : self->latecomers_) seat->close(LinkError(Failure::kRefused, "", "the run is over"));
-    self->closed_ = true;
-    if (self->broken_) std::rethrow_exception(self->broken_);
-    if (self->failure_) throw Error("{}", *self->failure_);
   }
 
-  void stop(const std::string& reason) {
+  void end_all(const std::string& reason) {
     if (stopping_) return;
     stopping_ = true;
     if (begun_) tell([&] { remember(); });
     goes_on();
-    for (const auto& seat : latecomers_) seat->close(LinkError(Failure::kRefused, "", "the run is over"));
+    const LinkError no_part(moving_ ? Failure::kClosed : Failure::kRefused, "", moving_ ? reason : "the run is over");
+    for (const auto& seat : latecomers_) {
+      if (!moving_) seat->close(no_part);
+    }
     for (const auto& seat : seats_) {
-      seat->say(wire::Stop{.reason = reason});
-      if (plan_ && is_entering(*seat)) seat->close(LinkError(Failure::kRefused, "", "the run is over"));
+      seat->say(wire::Stop{.reason = reason, .moves = moving_});
+      if (plan_ && is_entering(*seat)) seat->close(no_part);
     }
     changed_.notify();
   }
 
-  // Nobody is to call back into what has gone.
-  void abandon() {
-    closed_ = true;
+  // Whether another plan would be better is asked a while after something has changed, as long as there is a reason:
+  // nobody has some place, or somebody has none, or does the work of two.
+  void have_second_thoughts() {
+    if (!options_.moves || !options_.anew) return;
+    second_thoughts_.set(clock_.now() + options_.second_thoughts, [this] {
+      if (closed_ || broken_ || stopping_ || !begun_ || !has_reason_to_move()) return;
+      boost::asio::co_spawn(clock_.executor(), consider(shared_from_this()), boost::asio::detached);
+    });
+  }
+
+  bool has_reason_to_move() const {
+    for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
+      if (is_free(rank) || (!seats_[rank]->gone && seats_[rank]->introduction->stands_in)) return true;
+    }
+    return std::ranges::any_of(latecomers_, [](const auto& seat) { return seat->ready.has_value(); });
+  }
+
+  // Those who are there, with a place or without; nothing if too little is known of one of them, or somebody is on its
+  // way.
+  std::optional<std::vector<Means>> present() const {
+    std::vector<Means> means;
     for (const auto* seats : {&seats_, &latecomers_}) {
-      for (const auto& seat : *seats) seat->close(LinkError(Failure::kClosed, "", "closed the link"));
+      for (const auto& seat : *seats) {
+        if (seat->gone || seat->ended) continue;
+        if (!seat->ready || seat->is_away || (seats == &seats_ && is_entering(*seat))) return std::nullopt;
+        means.push_back(means_of(*seat));
+      }
     }
-    changed_.notify();
+    return means;
   }
 
- private:
+  static Task<> consider(std::shared_ptr<Core> self) {
+    const wire::Plan plan = *self->plan_;
+    const auto means = self->present();
+    bool is_better = false;
+    try {
+      auto asking = aside(self->options_.aside,
+                          [&] { is_better = means && self->options_.moves(plan, *means, self->last_step_); });
+      co_await std::move(asking);
+    } catch (const std::exception&) {
+      self->break_off(std::current_exception());
+    }
+    if (self->closed_ || self->broken_ || self->stopping_ || !self->begun_) co_return;
+    if (!is_better || self->plan_->generation != plan.generation) {
+      self->have_second_thoughts();
+      co_return;
+    }
+    self->moving_ = true;
+    self->tell([&] { self->watcher_.moves(); });
+    self->end_all("there is to be another plan");
+  }
+
+  // If everybody has ended for another plan: those who were there are expected again, and nobody else is turned away.
+  static Task<bool> begin_anew(std::shared_ptr<Core> self) {
+    if (!self->moving_ || self->broken_ || self->failure_ || self->closed_) co_return false;
+    std::optional<Anew> anew;
+    try {
+      auto preparing = aside(self->options_.aside, [&] { anew = self->options_.anew(); });
+      co_await std::move(preparing);
+      if (anew) self->watcher_.moved(anew->step);
+    } catch (const std::exception&) {
+      self->break_off(std::current_exception());
+    }
+    if (!anew || !self->moving_ || self->broken_ || self->closed_) co_return false;
+    self->options_.settings = std::move(anew->settings);
+    self->options_.checkpoint = std::move(anew->checkpoint);
+    self->leave_plan();
+    co_return true;
+  }
+
+  void leave_plan() {
+    const LinkError reason(Failure::kLate, "", "there is to be another plan"),
+        no_part(Failure::kClosed, "", reason.text());
+    expected_ = 0;
+    for (const auto* seats : {&seats_, &latecomers_}) {
+      for (const auto& seat : *seats) {
+        if (!seat->gone && !seat->introduction->stands_in) ++expected_;
+        seat->patience.cancel();
+        seat->doubt.cancel();
+        seat->is_replaced = true;
+        seat->close(seats == &seats_ ? reason : no_part);
+      }
+    }
+    seats_.clear();
+    latecomers_.clear();
+    last_generation_ = plan_->generation;
+    plan_.reset();
+    moving_ = begun_ = stopping_ = false;
+    end_.reset();
+    dismissed_.reset();
+    covered_.reset();
+    vacant_since_.reset();
+    failed_surveys_ = 0;
+    deadline_ = kNever;
+    stand_in_.cancel();
+    getting_on_.cancel();
+    gather();
+    for (const auto& seat : std::exchange(parked_, {})) seat_down(seat);
+  }
+
+  void gather() {
+    gathering_.set(clock_.now() + options_.gathering, [this] {
+      if (!closed_ && !broken_) gather_no_longer();
+    });
+  }
+
+  bool is_anew() const { return last_generation_ > 0; }
+
+  // Whoever has not come again by now may come later.
+  void gather_no_longer() {
+    if (plan_ || stopping_) return;
+    if (planning_) return gather();                           // and see whether that comes to an end
+    const std::vector<std::shared_ptr<Seat>> seats = seats_;  // which may change
+    expected_ = 0;
+    for (const auto& seat : seats) {
+      if (seat->ready) {
+        ++expected_;
+      } else {
+        seat->close(LinkError(Failure::kLate, "", "did not come again in time"));
+        std::erase(seats_, seat);
+      }
+    }
+    if (expected_ == 0) return give_up("nobody has come again for another plan");
+    plan_if_all_are_ready();
+  }
   bool finished() const {
     if (broken_ || closed_) return true;
     if (!plan_) return stopping_;
@@ -261,6 +342,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
         if (!may_speak) throw wire::WireError("said something out of turn");
         std::visit([&](const auto& content) { self->heard(*seat, content); }, message);
         self->goes_on();
+        self->has_got_on();
         if (std::holds_alternative<wire::Introduction>(message)) self->seat_down(seat);
         if (std::holds_alternative<wire::Saved>(message) && seat->unfetched.size() == 1) {
           boost::asio::co_spawn(self->clock_.executor(), keep(self, seat), boost::asio::detached);
@@ -285,11 +367,35 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     }
   }
 
+  // Somebody has said something, so they are not stuck.
+  void has_got_on() {
+    if (!begun_ || stopping_) return;
+    const std::chrono::duration<double> expected(plan_->step_seconds);
+    const Duration longest = std::max(longest_step_, std::chrono::duration_cast<Duration>(expected));
+    getting_on_.set(clock_.now() + std::max(options_.stuck, 10 * longest), [this] {
+      if (!closed_ && !broken_) begin_rounds_anew();
+    });
+  }
+
+  void begin_rounds_anew() {
+    has_got_on();
+    if (!begun_ || stopping_ || !options_.goes_on || !options_.goes_on(*plan_)) return;
+    const auto is_busy_otherwise = [&](const auto& seat) {
+      return !seat->gone && (seat->ended || seat->is_away || is_entering(*seat));
+    };
+    if (std::ranges::any_of(seats_, is_busy_otherwise)) return;
+    tell([&] { watcher_.stuck(); });
+    wire::Plan next = *plan_;
+    for (wire::PlannedPeer& peer : next.peers) peer.since = next.generation + 1;
+    announce_next(std::move(next), 0);
+  }
+
   // Takes up a run that another coordinator has begun: its peers train on, and return.
   void take_up(const Memory& memory) {
     plan_ = memory.plan;
     begun_ = true;
     stopping_ = memory.stopping;
+    moving_ = memory.moving;
     covered_ = memory.covered;
     expelled_ = memory.expelled;
     last_step_ = options_.known_step;
@@ -312,8 +418,12 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   // What another coordinator would need to know, before anybody acts on it.
   void remember() {
     if (!options_.remember) return;
-    options_.remember(
-        {.plan = *plan_, .begun = begun_, .stopping = stopping_, .covered = covered_, .expelled = expelled_});
+    options_.remember({.plan = *plan_,
+                       .begun = begun_,
+                       .stopping = stopping_,
+                       .moving = moving_,
+                       .covered = covered_,
+                       .expelled = expelled_});
   }
 
   bool may_return(const Seat& seat) const {
@@ -356,7 +466,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     seat->say(wire::Known{.step = seat->last_step});
     if (returned.generation < plan_->generation) seat->say(*plan_);
     if (covered_) seat->say(wire::Covered{.step = *covered_});
-    if (stopping_) seat->say(wire::Stop{.reason = "the run is to end"});
+    if (stopping_) seat->say(wire::Stop{.reason = "the run is to end", .moves = moving_});
     if (end_) seat->say(wire::EndAt{.step = *end_});
     goes_on();
     changed_.notify();
@@ -437,7 +547,9 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   [[noreturn]] void refuse(Seat& seat, const std::string& why) {
     tell([&] { watcher_.refused(seat.name(), why); });
     seat.refused = true;
-    if (options_.only_these && !plan_) give_up(fmt::format("{} cannot take part: {}", seat.name(), why));
+    if (options_.only_these && !plan_ && !is_anew()) {
+      give_up(fmt::format("{} cannot take part: {}", seat.name(), why));
+    }
     const LinkError reason(Failure::kRefused, "", why);
     seat.close(reason);
     throw LinkError(reason);
@@ -445,26 +557,42 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
 
   void heard(Seat& seat, const wire::Introduction& introduction) {
     if (introduction.contact.name != seat.name()) throw wire::WireError("introduced itself by another name");
-    if (stopping_) refuse(seat, "the run is over");
+    if (stopping_ && !moving_) refuse(seat, "the run is over");
     if (expelled_.contains(seat.guest.key)) refuse(seat, "was expelled from this run");
-    if (plan_ && !may_be_spare()) refuse(seat, "the run has begun without it, and no place is free");
+    if (plan_ && !moving_ && !may_be_spare()) refuse(seat, "the run has begun without it, and no place is free");
     // Whoever begins anew does not return.
     const std::vector<std::shared_ptr<Seat>> seats = seats_;  // which may change
     for (const auto& other : seats) {
       const bool is_it = other->name() == seat.name() && other->guest.key == seat.guest.key;
-      if (is_it && other->is_away && !other->gone) gone(*other, "has begun anew");
+      if (!is_it || !other->is_away || other->gone) continue;
+      if (moving_) {
+        has_ended(*other);
+      } else {
+        gone(*other, "has begun anew");
+      }
     }
     const auto same_name = [&](const auto& other) { return other->name() == seat.name() && !other->gone; };
-    if (std::ranges::any_of(seats_, same_name) || std::ranges::any_of(latecomers_, same_name)) {
+    const bool is_known = std::ranges::any_of(seats_, same_name) || std::ranges::any_of(latecomers_, same_name);
+    if (moving_ ? std::ranges::any_of(parked_, same_name) : is_known) {
       refuse(seat, "another peer has the same name; choose one with --name");
     }
-    if (!plan_ && seats_.size() == options_.peers) refuse(seat, "the swarm is full");
+    if (!plan_ && !is_anew() && seats_.size() == expected_) refuse(seat, "the swarm is full");
     seat.introduction = introduction;
     --strangers_;
     seat.expect_by(clock_.now() + options_.preparation, "open its data and build its model");
   }
 
+  // It has joined again before this coordinator knew that it had ended by the plan before.
+  void has_ended(Seat& seat) {
+    seat.ended = true;
+    seat.is_away = false;
+    seat.patience.cancel();
+    agree_on_the_end();
+    changed_.notify();
+  }
+
   void seat_down(const std::shared_ptr<Seat>& seat) {
+    if (moving_) return parked_.push_back(seat);
     seat->is_late = plan_.has_value();
     (seat->is_late ? latecomers_ : seats_).push_back(seat);
     watcher_.joined(seat->name());
@@ -489,16 +617,20 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     if (!same_model) refuse(seat, "its version of the model is not the same as that of this run");
     seat.ready = ready;
     watcher_.ready(seat.name(), ready);
-    if (seat.is_late) return settle_latecomers();
-    if (!planning_ && all_are_ready()) {
-      planning_ = true;
-      boost::asio::co_spawn(clock_.executor(), make_plan(shared_from_this()), boost::asio::detached);
-    }
+    if (!seat.is_late) return plan_if_all_are_ready();
+    settle_latecomers();
+    have_second_thoughts();
+  }
+
+  void plan_if_all_are_ready() {
+    if (planning_ || !all_are_ready()) return;
+    planning_ = true;
+    boost::asio::co_spawn(clock_.executor(), make_plan(shared_from_this()), boost::asio::detached);
   }
 
   bool all_are_ready() const {
     const auto is_ready = [](const auto& seat) { return seat->ready.has_value(); };
-    return seats_.size() == options_.peers && std::ranges::all_of(seats_, is_ready);
+    return !plan_ && seats_.size() >= expected_ && std::ranges::all_of(seats_, is_ready);
   }
 
   bool may_plan() const { return !closed_ && !stopping_ && !broken_ && all_are_ready(); }
@@ -512,7 +644,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
         const std::vector<std::shared_ptr<Seat>> planned = self->seats_;
         auto surveying = survey(self, planned);
         if (!co_await std::move(surveying)) continue;
-        wire::Plan plan = plan_for(planned);
+        wire::Plan plan = plan_for(planned, self->last_generation_ + 1);
         if (self->options_.arrange) {
           std::vector<Means> means;
           for (const auto& seat : planned) means.push_back(means_of(*seat));
@@ -578,8 +710,8 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     changed_.notify();
   }
 
-  static wire::Plan plan_for(const std::vector<std::shared_ptr<Seat>>& seats) {
-    wire::Plan plan{.generation = 1};
+  static wire::Plan plan_for(const std::vector<std::shared_ptr<Seat>>& seats, std::uint32_t generation) {
+    wire::Plan plan{.generation = generation};
     for (const auto& seat : seats) {
       plan.peers.push_back({.contact = contact_of(*seat),
                             .cluster = static_cast<std::uint32_t>(plan.peers.size()),
@@ -590,7 +722,10 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   }
 
   static Means means_of(const Seat& seat) {
-    Means means{.name = seat.name(), .host = seat.introduction->host, .ready = *seat.ready};
+    Means means{.name = seat.name(),
+                .host = seat.introduction->host,
+                .stands_in = seat.introduction->stands_in,
+                .ready = *seat.ready};
     if (seat.surveyed) means.links = seat.surveyed->links;
     const std::uint64_t memory = seat.introduction->memory, resident = seat.ready->resident;
     if (memory > 0) means.memory = memory - std::min(memory, resident);
@@ -601,6 +736,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     plan_ = std::move(plan);
     remember();
     last_step_ = plan_->first_step;
+    gathering_.cancel();
     watcher_.planned(*plan_);
     deadline_ = clock_.now() + options_.links;
     for (const auto& seat : seats_) seat->say(*plan_);
@@ -623,6 +759,23 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     for (const auto& seat : waiting) {
       if (stopping_ || std::ranges::any_of(seats_, is_linking)) return;
       if (seat->ready && !seat->gone && take_place(seat)) std::erase(latecomers_, seat);
+    }
+    relieve_stand_in();
+  }
+
+  // Whoever stands in does the work of two: somebody who has come for good gets its place.
+  void relieve_stand_in() {
+    const auto is_coming = [&](const auto& seat) { return is_entering(*seat); };
+    if (!begun_ || stopping_ || std::ranges::any_of(seats_, is_coming)) return;
+    for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
+      Seat& seat = *seats_[rank];
+      if (seat.gone || seat.ended || !seat.introduction->stands_in || !plan_->peers[rank].here) continue;
+      const auto is_successor = [&](const auto& other) {
+        return other->ready && !other->gone && !other->introduction->stands_in &&
+               options_.fits(*plan_, rank, means_of(*other));
+      };
+      if (!std::ranges::any_of(latecomers_, is_successor) || !can_do_without(plan_without(rank))) continue;
+      return part_with(seat, "stood in, and somebody has come for its place");
     }
   }
 
@@ -755,6 +908,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       watcher_.entered(plan_->peers[rank]);
     }
     settle_latecomers();
+    have_second_thoughts();
   }
 
   std::size_t rank_in(std::uint32_t cluster) const {
@@ -975,14 +1129,20 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     seat.is_away = false;
     seat.patience.cancel();
     seat.doubt.cancel();
-    std::erase_if(latecomers_, [&](const auto& other) { return other.get() == &seat; });
+    for (auto* others : {&latecomers_, &parked_}) {
+      std::erase_if(*others, [&](const auto& other) { return other.get() == &seat; });
+    }
     const auto place = std::ranges::find_if(seats_, [&](const auto& other) { return other.get() == &seat; });
     if (place == seats_.end() && seat.is_late && !seat.refused) tell([&] { watcher_.left(seat.name(), why); });
     if (place == seats_.end() || seat.ended) return changed_.notify();
     if (!plan_) {
       if (!seat.refused) tell([&] { watcher_.left(seat.name(), why); });
       seats_.erase(place);
-      if (options_.only_these && !seat.refused) give_up(fmt::format("{} cannot take part: {}", seat.name(), why));
+      if (is_anew() && expected_ > 1) --expected_;
+      if (options_.only_these && !is_anew() && !seat.refused) {
+        give_up(fmt::format("{} cannot take part: {}", seat.name(), why));
+      }
+      if (is_anew()) plan_if_all_are_ready();
       return changed_.notify();
     }
     if (!goes_on_without(seat, why) && (begun_ || !stopping_)) {
@@ -992,22 +1152,35 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     changed_.notify();
   }
 
+  wire::Plan plan_without(std::size_t rank) const {
+    wire::Plan next = *plan_;
+    next.peers[rank].here = false;
+    next.peers[rank].empty = true;
+    for (wire::PlannedPeer& mate : next.peers) {
+      if (mate.cluster == next.peers[rank].cluster) mate.restores = mate.rewinds = false;
+    }
+    return next;
+  }
+
+  bool can_do_without(const wire::Plan& next) const { return options_.goes_on(next) || can_rewind(next); }
+
   // The others get another plan, if there is one.
   bool goes_on_without(Seat& seat, const std::string& why) {
     if (!begun_ || failure_ || !options_.goes_on) return false;
     const std::size_t rank = rank_of(seat);
-    wire::Plan next = *plan_;
-    next.peers[rank].here = false;
-    next.peers[rank].empty = true;
+    wire::Plan next = plan_without(rank);
     for (std::size_t other = 0; other < seats_.size(); ++other) {
-      wire::PlannedPeer& mate = next.peers[other];
-      if (mate.cluster != next.peers[rank].cluster) continue;
-      mate.restores = mate.rewinds = false;
+      if (next.peers[other].cluster != next.peers[rank].cluster) continue;
       seats_[other]->held = 0;
       if (seats_[other]->linked && !seats_[other]->is_away)
         seats_[other]->patience.cancel();  // nobody gives it anything for now
     }
-    if (!options_.goes_on(next) && !can_rewind(next)) return false;
+    if (!can_do_without(next)) return false;
+    if (seat.introduction->stands_in) {  // whoever it belongs to may be asked again
+      for (const auto& other : seats_) {
+        if (other->introduction && other->introduction->host == seat.introduction->host) other->stands_in = false;
+      }
+    }
     tell([&] { watcher_.lost(seat.name(), why); });
     announce_next(std::move(next), rank);
     // Whoever is linking up would wait for that one, too, and others for it.
@@ -1017,6 +1190,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     }
     settle_latecomers();
     expect_stand_in();
+    have_second_thoughts();
     return true;
   }
 
@@ -1051,9 +1225,15 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   CoordinatorOptions options_;
   Watcher& watcher_;
   net::Relay relay_;                               // for peers that cannot dial each other
-  Alarm stand_in_;                                 // when somebody is asked to
+  Alarm stand_in_;                                 // when somebody is asked to,
+  Alarm second_thoughts_;                          // whether another plan would be better,
+  Alarm gathering_;                                // and until when those who were there are expected again for it
+  Alarm getting_on_;                               // when nobody has said anything for long
+  std::size_t expected_;                           // how many, before there is a plan
+  std::uint32_t last_generation_ = 0;              // of the plans before that
   std::vector<std::shared_ptr<Seat>> seats_;       // in the order of ranks, once there is a plan
   std::vector<std::shared_ptr<Seat>> latecomers_;  // who have no place yet
+  std::vector<std::shared_ptr<Seat>> parked_;      // who have come when all others were to end for another plan
   std::set<net::Fingerprint> expelled_;
   std::optional<wire::Plan> plan_;
   std::optional<std::string> failure_;
@@ -1064,6 +1244,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   std::optional<Time> vacant_since_;      // all wait for somebody to come
   std::optional<std::uint64_t> covered_;  // the last step to which the only cluster could go back
   bool planning_ = false, begun_ = false, stopping_ = false, closed_ = false;
+  bool moving_ = false;               // everybody ends for another plan
   std::optional<std::uint64_t> end_;  // the last step, if the run is to end before its end
   std::size_t strangers_ = 0;         // who have come and not introduced themselves
   std::uint64_t fetched_ = 0;         // checkpoints, or parts of them

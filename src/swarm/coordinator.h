@@ -49,6 +49,13 @@ class Watcher {
   virtual void suspected(const std::string& /*culprit*/, const std::string& /*by*/, const std::string& /*why*/) {}
   virtual void expelled(const std::string& /*peer*/, const std::string& /*why*/) {}
 
+  // Nobody has got on for long, though all are there: rounds begin anew.
+  virtual void stuck() {}
+
+  // Everybody ends, and joins again: another plan would be better. They have, and begin again after this step.
+  virtual void moves() {}
+  virtual void moved(std::uint64_t /*step*/) {}
+
   // A peer has no link to another one any more.
   virtual void missed(const std::string& /*who*/, const std::string& /*by*/, const std::string& /*why*/) {}
 
@@ -67,6 +74,7 @@ struct Means {
   std::string name{};
   std::optional<std::uint64_t> memory{};  // bytes, for the layers that it is to hold
   std::string host{};
+  bool stands_in = false;                   // its process is a peer already
   wire::Ready ready{};                      // what it has found out about itself,
   std::vector<wire::SurveyedLink> links{};  // and about the ways from the others
 };
@@ -75,11 +83,19 @@ struct Means {
 struct Memory {
   wire::Plan plan{};
   bool begun = false;
-  bool stopping = false;                   // everybody was told to end
+  bool stopping = false;                   // everybody was told to end,
+  bool moving = false;                     // because there is to be another plan
   std::optional<std::uint64_t> covered{};  // the last step to which a lone cluster could go back
   std::set<net::Fingerprint> expelled{};
 
   bool operator==(const Memory&) const = default;
+};
+
+// With what a swarm that is planned anew begins.
+struct Anew {
+  std::string settings{};  // as TOML
+  std::vector<OfferedFile> checkpoint{};
+  std::uint64_t step = 0;  // after which it was saved
 };
 
 struct CoordinatorOptions {
@@ -97,9 +113,13 @@ struct CoordinatorOptions {
   Duration restoration = std::chrono::hours(1);      // for one who came later to get what belongs to its place
   Duration farewell = std::chrono::minutes(5);       // without a word, when everybody is to end
   Duration returning = std::chrono::seconds(60);     // for one of whom nothing is heard, but whom nobody misses
-  Duration stand_in = std::chrono::seconds(10);      // until somebody stands in for one that was lost
+  Duration stand_in = std::chrono::seconds(2);       // until somebody stands in for one that was lost
   Duration vacancy = std::chrono::minutes(10);       // for somebody to come, where nobody can go on before
-  Aside aside{};                                     // where long work goes
+  Duration stuck =
+      std::chrono::seconds(60);  // or ten of the longest steps, until rounds in which nobody gets on begin anew
+  Duration second_thoughts = std::chrono::seconds(20);  // until it is asked whether another plan would be better
+  Duration gathering = std::chrono::seconds(30);        // for all to join again, if so
+  Aside aside{};                                        // where long work goes
   // Keeps what another coordinator would need. Called before anybody learns of it; may be left out.
   std::function<void(const Memory& memory)> remember{};
   // What another coordinator has kept, of a run that had begun: its peers return, and nobody else begins.
@@ -118,6 +138,12 @@ struct CoordinatorOptions {
   std::function<bool(const wire::Plan& plan, std::size_t place, std::size_t by)> stands_in{};
   // Whether somebody new may have this place, which nobody has any more. Left out: nobody may.
   std::function<bool(const wire::Plan& plan, std::size_t rank, const Means& means)> fits{};
+  // Whether another plan for those who are there would be so much better that everybody is to stop for it. Asked a
+  // while after somebody was lost, or has come for whom there is no place. May take long, and is called where long work
+  // goes. Left out: never.
+  std::function<bool(const wire::Plan& plan, const std::vector<Means>& present, std::uint64_t step)> moves{};
+  // Everybody has ended for that. Nothing if there is nothing left to do. May take long, too.
+  std::function<std::optional<Anew>()> anew{};
   // A cluster has somebody new, who has links to all; or all of it has been `restored`: fills in `here`, `restores` and
   // `from` of each of its places. `step`: the last that anybody has reported. False if it would come too late.
   std::function<bool(wire::PlannedPeer& place, std::uint64_t step, bool restored)> enter{};
@@ -140,6 +166,12 @@ struct CoordinatorOptions {
 // link to each other one is lost, too, and may join again. Whose link to the coordinator alone has ended trains on, and
 // returns; so do all when the coordinator has ended and another one has taken up the run. Nobody but a coordinator
 // makes a generation, and it is kept before anybody hears of it, so that there are no two plans of one.
+//
+// When peers were lost, or have come, another plan may be better, with other clusters. Then all end after the same
+// step, as if the run were to, and join again in their processes; what was saved is what they begin with.
+//
+// Should nobody get on for long, though all are there, all get a plan of the next generation, in which nothing is new
+// but that: whatever they wait for in rounds, they begin it again.
 //
 // Whom more than half of the other clusters suspect is expelled: its link is closed, and it may not come again. Where
 // there is only one other cluster, that has to say so several times.

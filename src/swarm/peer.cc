@@ -389,6 +389,7 @@ struct Life {
   std::set<std::pair<std::size_t, std::uint32_t>> missed{};  // ranks of whom that was said, and when they came
   std::optional<wire::SwarmMessage> last{};                  // what is said at the end
   bool is_admitted = false, is_late = false, has_begun = false, has_failed = false;
+  bool moves = false;                           // there is to be another plan, for which it joins again
   bool is_away = false;                         // the coordinator
   bool over = false;                            // the work has ended
   std::optional<LinkError> coordinator_lost{};  // before that
@@ -426,7 +427,8 @@ void take_next(const wire::Plan& plan, Life& life, Links& links) {
 }
 
 void obey(const wire::SwarmMessage& message, Life& life, Links& links, Work& work) {
-  if (std::holds_alternative<wire::Stop>(message)) {
+  if (const auto* stop = std::get_if<wire::Stop>(&message)) {
+    life.moves = stop->moves;
     life.say(wire::Halted{.step = work.halt()});
   } else if (const auto* end = std::get_if<wire::EndAt>(&message)) {
     work.end_at(end->step);
@@ -532,6 +534,8 @@ Task<> listen(std::shared_ptr<Life> life, Links* links, Work* work) {
       continue;
     }
     const bool is_displaced = end.failure() == Failure::kLate || end.failure() == Failure::kRefused;
+    if (is_displaced && life->moves && !life->has_failed)
+      life->displaced.emplace(end.failure(), end.peer(), end.text());
     if (life->over && (is_displaced || !may_return) && !life->has_failed) continue;  // it has let this one go
     if (is_displaced) life->displaced.emplace(end.failure(), end.peer(), end.text());
     life->coordinator_lost = end;
@@ -616,7 +620,8 @@ Task<> live(std::shared_ptr<Life> life, Work& work) {
   const wire::Contact own{.name = life->host.options().name,
                           .fingerprint = life->host.identity().fingerprint().bytes(),
                           .addresses = options.addresses};
-  life->say(wire::Introduction{.contact = own, .memory = options.memory, .host = options.computer});
+  life->say(wire::Introduction{
+      .contact = own, .memory = options.memory, .host = options.computer, .stands_in = options.stands_in});
   auto assigning = life->session->talk.hear();
   const auto assignment = expect<wire::Assignment>(co_await std::move(assigning), life->coordinator);
   life->is_admitted = true;

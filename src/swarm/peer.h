@@ -75,12 +75,13 @@ struct PeerOptions {
   std::string computer{};                     // equal on peers of one computer
   Duration links = std::chrono::seconds(60);  // to link up with all others
   std::function<void()> stand_in{};           // joins once more, as another peer; left out: it does not
+  bool stands_in = false;                     // was joined in that way
   Duration patience{};                        // with a coordinator that is gone, but may return
   Aside aside{};                              // where long work goes
 };
 
 // The run goes on without this peer, though it could have gone on, or the coordinator was lost while it waited for its
-// part: it may join again.
+// part, or there is to be another plan for all: it may join again.
 class Displaced : public net::LinkError {
   using LinkError::LinkError;
 };

@@ -427,7 +427,11 @@ void check_arrangement(const config::Settings& settings, std::size_t layers) {
 }
 
 std::vector<plan::Option> options_for(const Blueprint& blueprint, const plan::Job& job, const plan::Swarm& swarm) {
-  const config::Settings& settings = blueprint.settings;
+  return options_for(blueprint, blueprint.settings, job, swarm);
+}
+
+std::vector<plan::Option> options_for(const Blueprint& blueprint, const config::Settings& settings,
+                                      const plan::Job& job, const plan::Swarm& swarm) {
   check_arrangement(settings, blueprint.model->size());
   plan::Wishes wishes{.sizes = cluster_sizes(settings),
                       .cut = cut_by_hand(settings),

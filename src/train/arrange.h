@@ -40,6 +40,10 @@ void check_arrangement(const config::Settings& settings, std::size_t layers);
 // there is none.
 std::vector<plan::Option> options_for(const Blueprint& blueprint, const plan::Job& job, const plan::Swarm& swarm);
 
+// The same with settings other than the blueprint's.
+std::vector<plan::Option> options_for(const Blueprint& blueprint, const config::Settings& settings,
+                                      const plan::Job& job, const plan::Swarm& swarm);
+
 // Gives every peer of a plan its cluster, stage and layers: the best of those options. The plan has what was decided as
 // settings, and says how long a step is expected to take, if the peers have measured their layers.
 void arrange(const Blueprint& blueprint, const plan::Swarm& swarm, wire::Plan& plan);

@@ -8,6 +8,7 @@
 #include <boost/asio/detached.hpp>
 
 #include "base/log.h"
+#include "train/internal/purpose.h"
 
 namespace rookery::train {
 namespace {
@@ -15,13 +16,12 @@ namespace {
 using net::Failure;
 using net::LinkError;
 
-constexpr std::uint16_t kPurpose = 0x0502;
 constexpr std::uint64_t kPatience = 4;      // intervals after which one must have been left out by somebody
 constexpr std::size_t kPiece = 128 * 1024;  // bytes; what else has to pass does not wait for more
 
 // By who sends: of two stages each is the other's next.
 net::ChannelId channel_of(std::uint32_t since, std::size_t sender) {
-  return {.purpose = kPurpose, .generation = since, .index = static_cast<std::uint32_t>(sender)};
+  return {.purpose = internal::kBuddyPurpose, .generation = since, .index = static_cast<std::uint32_t>(sender)};
 }
 
 }  // namespace

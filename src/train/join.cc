@@ -82,7 +82,7 @@ constexpr Duration kTryAgain = std::chrono::seconds(1);
 
 // One life in the swarm. `known`: points to its work meanwhile.
 void live(RealWorld& world, net::Host& host, const JoinOptions& options, const swarm::PeerOptions& peer,
-          PeerWork*& known) {
+          const std::shared_ptr<Keepsake>& keepsake, PeerWork*& known) {
   const fs::path cache = options.cache.empty() ? user_cache() : options.cache;
   PeerWork work(world.clock(), {.name = options.name,
                                 .threads = options.threads,
@@ -94,7 +94,8 @@ void live(RealWorld& world, net::Host& host, const JoinOptions& options, const s
                                 .profiles = cache / "profiles",
                                 .show = options.show,
                                 .scratch = scratch_folder(cache),
-                                .trace = options.trace});
+                                .trace = options.trace,
+                                .keepsake = keepsake});
   const struct Known {
     ~Known() { work = nullptr; }
     PeerWork*& work;
@@ -107,6 +108,7 @@ void live(RealWorld& world, net::Host& host, const JoinOptions& options, const s
 JoinOptions stand_in_for(const JoinOptions& options, std::size_t others) {
   JoinOptions other = options;
   other.name = fmt::format("{}-{}", options.name, others + 2);
+  other.stands_in = true;
   other.bears_cuts = false;
   other.show = {};
   other.trace.clear();
@@ -148,7 +150,9 @@ void join(const JoinOptions& options) {
   LoopThread aside;
   peer.aside = [&aside](std::function<void()> long_work) { return aside.call(std::move(long_work)); };
   std::vector<std::jthread> stand_ins;
+  peer.stands_in = options.stands_in;
   peer.stand_in = [&] { stand_ins.emplace_back(stand_in, stand_in_for(options, stand_ins.size())); };
+  const auto keepsake = std::make_shared<Keepsake>();
   PeerWork* work = nullptr;
   boost::asio::signal_set cuts(world.executor());
   if (options.bears_cuts) {
@@ -158,12 +162,12 @@ void join(const JoinOptions& options) {
   std::optional<Time> displaced;
   for (int lives = 0; lives < kMostLives; ++lives) {
     try {
-      live(world, host, options, peer, work);
+      live(world, host, options, peer, keepsake, work);
       return host.close();
     } catch (const swarm::Displaced& error) {
-      if (lives + 1 == kMostLives) throw;
+      if (options.stands_in || lives + 1 == kMostLives) throw;
       displaced = world.clock().now();
-      spdlog::warn("the others go on without this peer ({}); joining again", error.what());
+      spdlog::warn("this peer's part is over for now ({}); joining again", error.what());
       world.run(world.clock().sleep_for(kTryAgain));
     } catch (const net::LinkError& error) {
       const bool may_return = error.failure() == net::Failure::kUnreachable && displaced;

@@ -32,6 +32,7 @@ struct JoinOptions {
   net::LineOptions shaping{};  // of everything it sends to other peers
   // Where its own steps are shown, made when it is known what is trained, and after which step.
   std::function<std::unique_ptr<observe::Sink>(const config::Settings&, std::int64_t steps_done)> show{};
+  bool stands_in = false;         // for one that was lost, beside another peer of this process; joins only once
   bool bears_cuts = false;        // kCutSignal to its process breaks one of its links to others
   std::filesystem::path trace{};  // where what it does is written; empty: nowhere
   std::filesystem::path cache{};  // where data that was fetched is kept; empty: the user's
@@ -40,7 +41,8 @@ struct JoinOptions {
 constexpr int kCutSignal = SIGUSR1;
 
 // Brings this computer into a swarm, until the run is over. If the others have gone on without it (it was asleep, or
-// cut off), it joins again. Throws LinkError if it is refused or a peer was lost, and Error if it cannot go on itself.
+// cut off), or there is to be another plan for all, it joins again. Throws LinkError if it is refused or a peer was
+// lost, and Error if it cannot go on itself.
 void join(const JoinOptions& options);
 
 // What this computer is called, as far as a name may be.

@@ -45,11 +45,9 @@ void Journal::forget() const {
 void Journal::keep(const Entry& entry) const {
   const std::vector<std::byte> plan = wire::encode(entry.memory.plan);
   const auto* first = reinterpret_cast<const std::uint8_t*>(plan.data());
-  json object = {{"version", kVersion},
-                 {"listen", entry.listen},
-                 {"begun", entry.memory.begun},
-                 {"stopping", entry.memory.stopping},
-                 {"plan", json::binary({first, first + plan.size()})},
+  json object = {{"version", kVersion},           {"listen", entry.listen},
+                 {"begun", entry.memory.begun},   {"stopping", entry.memory.stopping},
+                 {"moving", entry.memory.moving}, {"plan", json::binary({first, first + plan.size()})},
                  {"expelled", json::array()}};
   if (entry.memory.covered) object["covered"] = *entry.memory.covered;
   for (const net::Fingerprint& key : entry.memory.expelled) object["expelled"].push_back(key.text());
@@ -63,8 +61,9 @@ std::optional<Journal::Entry> Journal::last() const {
   try {
     const json object = json::from_cbor(content);
     if (object.at("version") != kVersion) throw Error("it was written by another version");
-    Entry entry{.memory = {.begun = object.at("begun"), .stopping = object.at("stopping")},
-                .listen = object.at("listen")};
+    Entry entry{
+        .memory = {.begun = object.at("begun"), .stopping = object.at("stopping"), .moving = object.at("moving")},
+        .listen = object.at("listen")};
     if (object.contains("covered")) entry.memory.covered = object.at("covered");
     entry.memory.plan = std::get<wire::Plan>(wire::decode_swarm_message(bytes_of(object.at("plan"))));
     for (const json& key : object.at("expelled")) {

@@ -18,7 +18,8 @@ struct JournalTest : ::testing::Test {
   ~JournalTest() override { fs::remove_all(folder); }
 
   Journal::Entry entry() const {
-    Journal::Entry entry{.memory = {.begun = true, .stopping = true, .covered = 40}, .listen = "127.0.0.1:7777"};
+    Journal::Entry entry{.memory = {.begun = true, .stopping = true, .moving = true, .covered = 40},
+                         .listen = "127.0.0.1:7777"};
     entry.memory.plan.generation = 7;
     entry.memory.plan.peers.push_back({.contact = {.name = "attic"}, .cluster = 2, .end = 3, .from = 12});
     entry.memory.expelled.insert(net::Identity::generate().fingerprint());

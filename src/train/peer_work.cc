@@ -307,17 +307,12 @@ Task<bool> PeerWork::enter(Member& member) {
 // False if the cluster is not to be whole in this way after all.
 Task<bool> PeerWork::take_over(Member& member, Inheritance inheritance) {
   const bool equal = inheritance.from > 0;
-  Succession::Rings rings;
-  for (std::size_t i = 0; i < member.rings().size(); ++i) {
-    std::size_t values = 1;  // steps of the optimizer
-    for (const std::span<float> part : member.handed_on(i, equal)) values += part.size();
-    rings.emplace_back(member.rings()[i].segment, values);
-  }
-  auto inheriting = ask_network_for(inheritance.rewinds ? succession_->go_back(rings, inheritance)
-                                                        : succession_->inherit(rings, inheritance.since));
-  const std::vector<std::vector<float>> inherited = co_await std::move(inheriting);
-  for (std::size_t i = 0; i < rings.size(); ++i) {
-    const std::vector<float>& values = inherited[i];
+  Succession::Estates estates = estates_of(member, equal);
+  auto inheriting = ask_network_for(inheritance.rewinds ? succession_->go_back(std::move(estates), inheritance)
+                                                        : succession_->inherit(std::move(estates), inheritance.since));
+  const Succession::Estates inherited = co_await std::move(inheriting);
+  for (std::size_t i = 0; i < inherited.size(); ++i) {
+    const std::vector<float>& values = inherited[i].values;
     std::size_t begin = 0;
     for (const std::span<float> part : member.handed_on(i, equal)) {
       std::ranges::copy(std::span(values).subspan(begin, part.size()), part.begin());
@@ -350,6 +345,39 @@ Task<bool> PeerWork::take_over(Member& member, Inheritance inheritance) {
   co_return true;
 }
 
+// What is handed on of a ring: that of the method, and how many steps the optimizer has done.
+std::vector<float> PeerWork::estate_of(Member& member, std::size_t ring, bool equal) const {
+  std::vector<float> values;
+  for (const std::span<float> part : member.handed_on(ring, equal)) {
+    values.insert(values.end(), part.begin(), part.end());
+  }
+  values.push_back(static_cast<float>(trainee_->stage().optimizer().steps()));
+  return values;
+}
+
+// What this peer has of all that, be it from its life before.
+Succession::Estates PeerWork::estates_of(Member& member, bool equal) const {
+  Succession::Estates estates;
+  for (std::size_t i = 0; i < member.rings().size(); ++i) {
+    Succession::Estate& estate = estates.emplace_back(
+        Succession::Estate{.segment = member.rings()[i].segment, .values = estate_of(member, i, equal)});
+    if (equal || !options_.keepsake) continue;
+    const plan::Layers layers = member.rings()[i].layers;
+    auto known = options_.keepsake->extract(std::pair(layers.begin, layers.end));
+    if (known && known.mapped().size() == estate.values.size()) estate.values = std::move(known.mapped());
+  }
+  return estates;
+}
+
+// Where copies are equal, everything has changed by the time it comes again.
+void PeerWork::remember(Member& member) {
+  if (!options_.keepsake || trainee_->settings().sync.method == "allreduce") return;
+  for (Succession::Estate& estate : estates_of(member, false)) {
+    const plan::Layers layers = clusters_->segments[estate.segment].layers;
+    (*options_.keepsake)[{layers.begin, layers.end}] = std::move(estate.values);
+  }
+}
+
 // The cluster is whole: how this peer begins. Stages know each other by the generation in which it was handed on.
 Task<std::optional<PeerWork::Entry>> PeerWork::take_place(std::uint32_t since) {
   auto taking = succession_->take_place(since);
@@ -367,10 +395,8 @@ void PeerWork::keep_copy(Member& member) {
   if (every == 0 || step % every != 0 || clusters_->ranks.size() > 1) return;
   Snapshot snapshot;
   for (std::size_t i = 0; i < member.rings().size(); ++i) {
-    for (const std::span<float> part : member.handed_on(i, true)) {
-      snapshot.insert(snapshot.end(), part.begin(), part.end());
-    }
-    snapshot.push_back(static_cast<float>(trainee_->stage().optimizer().steps()));
+    const std::vector<float> own = estate_of(member, i, true);
+    snapshot.insert(snapshot.end(), own.begin(), own.end());
   }
   boost::asio::post(network_.executor(), [this, step, every, snapshot = std::move(snapshot)]() mutable {
     succession_->keep(step, every, std::move(snapshot));
@@ -395,11 +421,7 @@ void PeerWork::hand_on(Member& member) {
                           [this, heir, segment] { succession_->disappoint(heir, segment, options_.name); });
         continue;
       }
-      std::vector<float> values;
-      for (const std::span<float> part : member.handed_on(i, equal))
-        values.insert(values.end(), part.begin(), part.end());
-      values.push_back(static_cast<float>(trainee_->stage().optimizer().steps()));
-      boost::asio::post(network_.executor(), [this, heir, segment, values = std::move(values)]() mutable {
+      boost::asio::post(network_.executor(), [this, heir, segment, values = estate_of(member, i, equal)]() mutable {
         succession_->give(heir, segment, std::move(values));
       });
     }
@@ -502,6 +524,7 @@ Task<wire::Ended> PeerWork::work(Connections connections) {
   }
   if (failure) {
     position_.step = member.steps_done();
+    remember(member);
     auto saving = save_own_copy(member, culprit);
     co_await std::move(saving);
     std::rethrow_exception(failure);

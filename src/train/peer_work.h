@@ -3,6 +3,7 @@
 #include <atomic>
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,6 +25,10 @@
 
 namespace rookery::train {
 
+// What a peer knew of the model that all agreed on when it was displaced: in its next life it fetches only what has
+// changed since. By the first and last layers of segments.
+using Keepsake = std::map<std::pair<std::size_t, std::size_t>, std::vector<float>>;
+
 struct PeerWorkOptions {
   std::string name;
   std::int64_t threads = 0;                // that compute; 0: as the run says
@@ -35,8 +40,9 @@ struct PeerWorkOptions {
   std::filesystem::path profiles;          // and what layers take on this computer
   // Where its own steps are shown, made when it is known what is trained, and after which step.
   std::function<std::unique_ptr<observe::Sink>(const config::Settings&, std::int64_t steps_done)> show{};
-  std::filesystem::path scratch;  // for checkpoints on their way; nothing stays there
-  std::filesystem::path trace{};  // where what it does is written, for observe::join_traces(); empty: nowhere
+  std::filesystem::path scratch;         // for checkpoints on their way; nothing stays there
+  std::filesystem::path trace{};         // where what it does is written, for observe::join_traces(); empty: nowhere
+  std::shared_ptr<Keepsake> keepsake{};  // of the life before, and for the next one; may be left out
 };
 
 // Training as a peer's work in a swarm: a Member on a thread of its own, and rounds over the links of the network
@@ -96,6 +102,9 @@ class PeerWork final : public swarm::Work {
   Task<bool> enter(Member& member);
   Task<bool> take_over(Member& member, Inheritance inheritance);
   void hand_on(Member& member);
+  std::vector<float> estate_of(Member& member, std::size_t ring, bool equal) const;
+  Succession::Estates estates_of(Member& member, bool equal) const;
+  void remember(Member& member);
   void keep_copy(Member& member);
   Task<> save_own_copy(Member& member, std::string culprit);
   pipeline::Admission may_begin(std::uint64_t step);

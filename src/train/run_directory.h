@@ -23,6 +23,7 @@ class RunDirectory {
   std::filesystem::path tensorboard() const { return root_ / "tensorboard"; }
   std::filesystem::path checkpoints() const { return root_ / "checkpoints"; }
   std::filesystem::path coordinator() const { return root_ / "coordinator"; }
+  std::filesystem::path incoming() const { return root_ / ".incoming"; }  // checkpoints on their way
 
   // Whether a run was started here.
   bool holds_run() const { return std::filesystem::exists(settings()); }

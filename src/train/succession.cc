@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "train/internal/purpose.h"
 
 namespace rookery::train {
 namespace {
@@ -17,9 +18,9 @@ constexpr collective::DonationOptions kDonation{.offer = std::chrono::minutes(10
 
 // Of a segment, from another cluster; or of all that a stage has, from the next one.
 net::ChannelId donation_channel(std::uint32_t since, std::size_t segment) {
-  return {.purpose = 0x0501, .generation = since, .index = static_cast<std::uint32_t>(segment)};
+  return {.purpose = internal::kDonationPurpose, .generation = since, .index = static_cast<std::uint32_t>(segment)};
 }
-net::ChannelId copy_channel(std::uint32_t since) { return {.purpose = 0x0503, .generation = since}; }
+net::ChannelId copy_channel(std::uint32_t since) { return {.purpose = internal::kCopyPurpose, .generation = since}; }
 
 }  // namespace
 
@@ -102,9 +103,8 @@ Task<std::optional<Inheritance>> Succession::wait_for_place(std::uint32_t last) 
   }
 }
 
-Task<std::vector<std::vector<float>>> Succession::inherit(Rings rings, std::uint32_t since) {
+Task<Succession::Estates> Succession::inherit(Estates estates, std::uint32_t since) {
   const std::size_t own_cluster = own().cluster;
-  std::vector<std::vector<float>> inheritance(rings.size());
   const auto take = [&](std::size_t segment, std::vector<float>& values) -> Task<> {
     std::vector<net::Link*> donors;
     for (std::size_t cluster = 0; cluster < s_.clusters.ranks.size(); ++cluster) {
@@ -115,24 +115,22 @@ Task<std::vector<std::vector<float>>> Succession::inherit(Rings rings, std::uint
     const Time begin = s_.network.now();
     auto collecting = collective::collect(s_.network, donors, donation_channel(since, segment), values, kDonation);
     const collective::Collected collected = co_await std::move(collecting);
-    spdlog::info("got {} from {} peers in {}", format_bytes(static_cast<Bytes>(values.size() * sizeof(float))),
+    spdlog::info("got {} from {} peers in {}; {} of {} pieces were here already",
+                 format_bytes(static_cast<Bytes>(values.size() * sizeof(float))),
                  std::ranges::count_if(collected.by, [](std::size_t chunks) { return chunks > 0; }),
-                 format_duration(s_.network.now() - begin));
+                 format_duration(s_.network.now() - begin), collected.had, collected.had + collected.chunks);
   };
   TaskGroup group(s_.network.executor());
-  for (std::size_t i = 0; i < rings.size(); ++i) {
-    inheritance[i].resize(rings[i].second);
-    group.spawn(take(rings[i].first, inheritance[i]));
-  }
+  for (Estate& estate : estates) group.spawn(take(estate.segment, estate.values));
   auto joined = group.join();
   co_await std::move(joined);
-  co_return inheritance;
+  co_return estates;
 }
 
 // It knows itself what it was, or the next stage does.
-Task<std::vector<std::vector<float>>> Succession::go_back(Rings rings, Inheritance inheritance) {
+Task<Succession::Estates> Succession::go_back(Estates estates, Inheritance inheritance) {
   std::size_t values = 0;
-  for (const auto& [segment, own_values] : rings) values += own_values;
+  for (const Estate& estate : estates) values += estate.values.size();
   std::shared_ptr<const Snapshot> snapshot = buddies_->own(inheritance.from);
   if (!snapshot) {
     const auto fetched = std::make_shared<Snapshot>(values);
@@ -146,14 +144,13 @@ Task<std::vector<std::vector<float>>> Succession::go_back(Rings rings, Inheritan
   }
   if (snapshot->size() != values) throw Error("a copy of this stage is not what it should be");
   buddies_->go_back(inheritance.from, snapshot);
-  std::vector<std::vector<float>> result;
   auto begin = snapshot->begin();
-  for (const auto& [segment, own_values] : rings) {
-    const auto end = begin + static_cast<std::ptrdiff_t>(own_values);
-    result.emplace_back(begin, end);
+  for (Estate& estate : estates) {
+    const auto end = begin + static_cast<std::ptrdiff_t>(estate.values.size());
+    std::copy(begin, end, estate.values.begin());
     begin = end;
   }
-  co_return result;
+  co_return estates;
 }
 
 Task<bool> Succession::take_place(std::uint32_t since) {

@@ -74,13 +74,19 @@ class Succession {
   // before. The coordinator learns that this peer has stopped.
   Task<std::optional<Inheritance>> wait_for_place(std::uint32_t last);
 
-  // What is handed on: for each ring the values of its segment, as many as are said, from all who are whole; whoever is
-  // faster gives more. Throws LinkError if it cannot be had.
-  using Rings = std::vector<std::pair<std::size_t, std::size_t>>;  // segment, number of values
-  Task<std::vector<std::vector<float>>> inherit(Rings rings, std::uint32_t since);
+  // What is handed on of a segment: as many values as it has, which are what this peer has of it so far.
+  struct Estate {
+    std::size_t segment = 0;
+    std::vector<float> values{};
+  };
+  using Estates = std::vector<Estate>;  // of all its rings
+
+  // Gets them from all who are whole; whoever is faster gives more, and what is right already stays. Throws LinkError
+  // if it cannot be had.
+  Task<Estates> inherit(Estates estates, std::uint32_t since);
 
   // The same from copies of its own cluster.
-  Task<std::vector<std::vector<float>>> go_back(Rings rings, Inheritance inheritance);
+  Task<Estates> go_back(Estates estates, Inheritance inheritance);
 
   // This peer has what it needs, and the coordinator learns that. Until all stages of the cluster have; false if that
   // is not to be.

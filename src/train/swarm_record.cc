@@ -115,8 +115,33 @@ void SwarmRecord::planned(const wire::Plan& plan) {
   take(plan);
   for (const wire::PlannedPeer& planned : plan.peers) {
     place(planned);
-    peers_[planned.contact.name].is_active = true;
-    progress_.insert(began_at_.step);
+    Peer& peer = peers_[planned.contact.name];
+    peer.is_active = true;
+    peer.last.step = static_cast<std::uint64_t>(position_.step);
+    progress_.insert(position_.step);
+  }
+}
+
+void SwarmRecord::moves() {
+  note("moves", "", "everybody stops for another plan");
+  say("another plan is worth it: everybody stops, saves, and joins again");
+}
+
+// What they did by the plan before stays what it was.
+void SwarmRecord::moved(std::uint64_t step) {
+  const auto number = static_cast<std::int64_t>(step);
+  write_steps_until(number);
+  rewind(number);
+  progress_.clear();
+  for (auto& [name, peer] : peers_) {
+    peer.is_active = false;
+    peer.sent_before += static_cast<std::int64_t>(peer.ended ? peer.ended->bytes_sent : peer.last.bytes_sent);
+    peer.last = {};
+    if (!peer.ended) continue;
+    peer.payload_before += static_cast<std::int64_t>(peer.ended->payload_sent);
+    peer.rounds_before += static_cast<std::int64_t>(peer.ended->rounds);
+    peer.rounds_failed_before += static_cast<std::int64_t>(peer.ended->rounds_failed);
+    peer.ended.reset();
   }
 }
 
@@ -124,7 +149,7 @@ void SwarmRecord::take(const wire::Plan& plan) {
   const Clusters clusters(plan, blueprint_.model->size());
   clusters_ = clusters.ranks.size();
   has_stages_ = clusters.have_stages();
-  if (plan.step_seconds > 0) predicted_step_seconds_ = plan.step_seconds;
+  if (plan.step_seconds > 0 && !predicted_step_seconds_) predicted_step_seconds_ = plan.step_seconds;
   places_ = plan.peers.size();
   has_plan_ = true;
 }
@@ -265,8 +290,7 @@ double SwarmRecord::step_seconds() const {
 }
 
 void SwarmRecord::began() {
-  start_ = clock_.now();
-  has_begun_ = true;
+  if (!std::exchange(has_begun_, true)) start_ = clock_.now();
   note("began", "", "");
 }
 
@@ -536,14 +560,20 @@ std::optional<bool> SwarmRecord::identical_copies() const {
   return std::ranges::all_of(different, [](const auto& entry) { return entry.second.size() == 1; });
 }
 
-observe::Summary SwarmRecord::finish() {
-  // Where a peer was lost, the last steps are those that are in the checkpoint, though not everybody has reported them.
-  const auto is_kept = [&](std::int64_t step) {
-    return options_.changing ? !progress_.empty() && *progress_.begin() >= step : step <= saved_step_;
-  };
-  while (!steps_.empty() && steps_.begin()->first == position_.step + 1 && is_kept(steps_.begin()->first) &&
+// Those of which anything is known.
+void SwarmRecord::write_steps_until(std::int64_t last) {
+  while (!steps_.empty() && steps_.begin()->first == position_.step + 1 && steps_.begin()->first <= last &&
          !steps_.begin()->second.reports.empty()) {
     write_first_step();
+  }
+}
+
+observe::Summary SwarmRecord::finish() {
+  // Where a peer was lost, the last steps are those that are in the checkpoint, though not everybody has reported them.
+  if (options_.changing) {
+    if (!progress_.empty()) write_steps_until(*progress_.begin());
+  } else if (saved_step_) {
+    write_steps_until(*saved_step_);
   }
   double computed = 0, waited = 0;  // in steps, as in a run of one peer
   for (const auto& [name, peer] : peers_) {
@@ -570,8 +600,12 @@ observe::Summary SwarmRecord::finish() {
   summary.rounds = 0;
   for (const auto& [name, peer] : peers_) {
     observe::PeerSummary& own = summary.peers.emplace_back(observe::PeerSummary{.name = name});
-    own.bytes_sent = static_cast<std::int64_t>(peer.ended ? peer.ended->bytes_sent : peer.last.bytes_sent);
+    own.bytes_sent =
+        peer.sent_before + static_cast<std::int64_t>(peer.ended ? peer.ended->bytes_sent : peer.last.bytes_sent);
     *summary.bytes_sent += *own.bytes_sent;
+    *summary.payload_bytes_sent += peer.payload_before;
+    summary.rounds_failed += peer.rounds_failed_before;
+    summary.rounds = std::max(*summary.rounds, peer.rounds_before);
     own.own_memory_bytes = peer.own_memory;
     own.wait_seconds = peer.wait_seconds;
     own.eval_loss = peer.eval_loss;
@@ -580,7 +614,7 @@ observe::Summary SwarmRecord::finish() {
     own.peak_memory_bytes = static_cast<Bytes>(peer.ended->peak_memory);
     own.busy_share = peer.ended->busy_share;
     *summary.payload_bytes_sent += static_cast<std::int64_t>(peer.ended->payload_sent);
-    summary.rounds = std::max(*summary.rounds, static_cast<std::int64_t>(peer.ended->rounds));
+    summary.rounds = std::max(*summary.rounds, peer.rounds_before + static_cast<std::int64_t>(peer.ended->rounds));
     summary.rounds_failed += static_cast<std::int64_t>(peer.ended->rounds_failed);
     summary.peak_memory_bytes = std::max(summary.peak_memory_bytes, own.peak_memory_bytes);
     if (peer.ended->entropy_floor) summary.entropy_floor = peer.ended->entropy_floor;

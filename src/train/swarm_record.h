@@ -57,6 +57,9 @@ class SwarmRecord final : public swarm::Watcher {
   void ended(const std::string& peer, const wire::Ended& summary) override;
   void suspected(const std::string& culprit, const std::string& by, const std::string& why) override;
   void expelled(const std::string& peer, const std::string& why) override;
+  void stuck() override { note("stuck", "", "nobody gets on, though all are there: rounds begin anew"); }
+  void moves() override;
+  void moved(std::uint64_t step) override;
   void missed(const std::string& who, const std::string& by, const std::string& why) override;
   void lost(const std::string& peer, const std::string& why) override;
   bool keep(std::uint64_t step, const std::filesystem::path& folder) override;
@@ -91,6 +94,7 @@ class SwarmRecord final : public swarm::Watcher {
     bool is_active = false;  // has a place, and trains
     wire::StepReport last{};
     bool counts_bytes = true;  // else what it had sent before its next step is not known
+    std::int64_t sent_before = 0, payload_before = 0, rounds_before = 0, rounds_failed_before = 0;  // by other plans
     double compute_seconds = 0, wait_seconds = 0;
     std::int64_t samples = 0, tokens = 0;
     std::optional<wire::Ended> ended{};
@@ -115,6 +119,7 @@ class SwarmRecord final : public swarm::Watcher {
   void place(const wire::PlannedPeer& planned);
   void take(const wire::Plan& plan);
   void rewind(std::int64_t step);
+  void write_steps_until(std::int64_t step);
   bool is_complete(std::int64_t number, const Step& step) const;
   void write_complete_steps();
   void write_first_step();

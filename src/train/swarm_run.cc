@@ -9,6 +9,7 @@
 #include "net/tcp/tcp_transport.h"
 #include "train/arrange.h"
 #include "train/make_method.h"
+#include "train/moving.h"
 #include "train/setup.h"
 #include "train/wiring.h"
 
@@ -142,10 +143,8 @@ void SwarmRun::keep_measured() const {
   }
 }
 
-RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<void()>& watch,
-                           const std::function<void(double seconds)>& meanwhile) {
-  const fs::path incoming = directory_.root() / ".incoming";
-  fs::remove_all(incoming);
+// What a coordinator asks about training, of which it knows nothing itself.
+swarm::CoordinatorOptions SwarmRun::coordinator_options() {
   swarm::CoordinatorOptions options{.settings = config::to_toml(blueprint_.settings),
                                     .peers = static_cast<std::size_t>(blueprint_.settings.swarm.peers),
                                     .data = blueprint_.data_fingerprint,
@@ -154,7 +153,7 @@ RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<vo
                                     .only_these = local_,
                                     .data_files = data_files_,
                                     .checkpoint = checkpoint_,
-                                    .incoming = incoming};
+                                    .incoming = directory_.incoming()};
   if (journal_) {
     options.remember = [this](const swarm::Memory& memory) { journal_->keep({memory, host_->address()}); };
   }
@@ -223,8 +222,44 @@ RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<vo
     place.restores = !restored;
     return std::max(soon, place.from) < static_cast<std::uint64_t>(decided_.train.steps);
   };
+  options.moves = [this](const wire::Plan& plan, const std::vector<swarm::Means>& present, std::uint64_t step) {
+    return is_worth_moving(plan, present, step);
+  };
+  options.anew = [this] { return begin_anew(); };
   options.aside = [this](std::function<void()> work) { return aside_.call(std::move(work)); };
-  swarm::Coordinator coordinator(world_.clock(), *host_, std::move(options), *record_);
+  return options;
+}
+
+bool SwarmRun::is_worth_moving(const wire::Plan& plan, const std::vector<swarm::Means>& present,
+                               std::uint64_t step) const {
+  const auto steps_left = static_cast<double>(decided_.train.steps) - static_cast<double>(step);
+  return train::is_worth_moving({.blueprint = blueprint_,
+                                 .decided = decided_,
+                                 .measured = measured_,
+                                 .local = local_,
+                                 .plan = plan,
+                                 .present = present,
+                                 .seconds_left = steps_left * step_seconds_});
+}
+
+// All have ended, and go on from what they have saved.
+std::optional<swarm::Anew> SwarmRun::begin_anew() {
+  const auto checkpoint = newest_checkpoint(directory_.checkpoints());
+  if (!checkpoint) throw Error("there is to be another plan, but nothing was saved");
+  const CheckpointInfo info = read_checkpoint_info(*checkpoint);
+  if (info.position.step >= decided_.train.steps) return std::nullopt;
+  checkpoint_ = offered(*checkpoint);
+  resumed_ = info;
+  blueprint_.settings.sync.method = decided_.sync.method;  // what is saved is of that one
+  return swarm::Anew{.settings = config::to_toml(blueprint_.settings),
+                     .checkpoint = checkpoint_,
+                     .step = static_cast<std::uint64_t>(info.position.step)};
+}
+
+RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<void()>& watch,
+                           const std::function<void(double seconds)>& meanwhile) {
+  fs::remove_all(directory_.incoming());
+  swarm::Coordinator coordinator(world_.clock(), *host_, coordinator_options(), *record_);
   bool over = false;
   std::exception_ptr trouble;
   const auto obey = [&]() -> Task<> {
@@ -234,6 +269,7 @@ RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<vo
       try {
         if (watch && !over && !record_->has_plan()) watch();
         if (meanwhile && !over && record_->has_begun()) meanwhile(record_->seconds());
+        step_seconds_ = record_->step_seconds();
       } catch (const Error&) {
         trouble = std::current_exception();
       }
@@ -264,7 +300,7 @@ RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<vo
   }
   world_.run(aside_.call([] {}));  // what is still being kept
   std::error_code ignored;
-  fs::remove_all(incoming, ignored);
+  fs::remove_all(directory_.incoming(), ignored);
   for (std::size_t i = 0; i < measured_.peers.size(); ++i) {
     learn(measured_, i, record_->links_of(measured_.peers[i].name));
   }

@@ -66,6 +66,9 @@ class SwarmRun {
                    const std::function<void(double seconds)>& meanwhile = {});
 
  private:
+  swarm::CoordinatorOptions coordinator_options();
+  bool is_worth_moving(const wire::Plan& plan, const std::vector<swarm::Means>& present, std::uint64_t step) const;
+  std::optional<swarm::Anew> begin_anew();
   void keep_measured() const;
 
   Blueprint blueprint_;
@@ -80,6 +83,7 @@ class SwarmRun {
   std::optional<CheckpointInfo> resumed_;  // what that one says
   config::Settings decided_;               // with what the plan says
   plan::Swarm measured_;                   // the peers and their links, once there is a plan
+  std::atomic<double> step_seconds_ = 0;   // so far, for where long work is done
 
   LoopThread aside_;  // for long work
   RealWorld world_;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "plan/grid.h"
+#include "train/internal/purpose.h"
 
 namespace rookery::train {
 namespace {
@@ -69,7 +70,14 @@ Place place_in(const wire::Plan& plan, const Clusters& clusters, const plan::Seg
 
 net::Traffic training_traffic(const net::Link& link) {
   const net::LinkStatistics all = link.statistics();
-  const net::Traffic apart = sync::LinkRounds::apart_traffic(link);
+  net::Traffic apart = sync::LinkRounds::apart_traffic(link);
+  for (const auto purpose : {internal::kDonationPurpose, internal::kBuddyPurpose, internal::kCopyPurpose}) {
+    const net::Traffic own = link.traffic(purpose);
+    apart.sent += own.sent;
+    apart.received += own.received;
+    apart.payload_sent += own.payload_sent;
+    apart.payload_received += own.payload_received;
+  }
   const auto without = [](std::uint64_t whole, std::uint64_t part) { return whole - std::min(whole, part); };
   return {.sent = without(all.bytes_sent, apart.sent),
           .received = without(all.bytes_received, apart.received),

@@ -117,7 +117,7 @@ class Wiring {
   std::vector<std::unique_ptr<pipeline::LinkBorders>> borders_;
 };
 
-// What a link has carried for training: evaluations and checkpoints apart.
+// What a link has carried for training: evaluations, checkpoints and what places are taken over with apart.
 net::Traffic training_traffic(const net::Link& link);
 
 // How the stages of all clusters go through a step: with as many updates everywhere, also where a cluster has a single

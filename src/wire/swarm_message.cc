@@ -58,6 +58,7 @@ void write(const Introduction& m, proto::SwarmMessage& out) {
   p.set_contact(text_of(encode(m.contact)));
   p.set_memory(m.memory);
   p.set_host(m.host);
+  p.set_stands_in(m.stands_in);
 }
 
 void write(const std::vector<FileFacts>& files, google::protobuf::RepeatedPtrField<proto::FileFacts>& out) {
@@ -235,7 +236,10 @@ void write(const Covered& m, proto::SwarmMessage& out) { out.mutable_covered()->
 
 void write(const StandIn&, proto::SwarmMessage& out) { out.mutable_stand_in(); }
 
-void write(const Stop& m, proto::SwarmMessage& out) { out.mutable_stop()->set_reason(cut(m.reason)); }
+void write(const Stop& m, proto::SwarmMessage& out) {
+  out.mutable_stop()->set_reason(cut(m.reason));
+  out.mutable_stop()->set_moves(m.moves);
+}
 
 void write(const Halted& m, proto::SwarmMessage& out) { out.mutable_halted()->set_step(m.step); }
 
@@ -248,7 +252,8 @@ void write(const Paused& m, proto::SwarmMessage& out) { out.mutable_paused()->se
 Introduction read(const proto::Introduction& p) {
   return {.contact = contact_of(p.contact()),
           .memory = count(p.memory(), kMaxBytes),
-          .host = word(p.host(), kMaxHostBytes)};
+          .host = word(p.host(), kMaxHostBytes),
+          .stands_in = p.stands_in()};
 }
 
 std::vector<FileFacts> read(const google::protobuf::RepeatedPtrField<proto::FileFacts>& p) {
@@ -457,7 +462,7 @@ Covered read(const proto::Covered& p) { return {.step = count(p.step(), kMaxByte
 
 Stop read(const proto::Stop& p) {
   if (p.reason().size() > kMaxReasonBytes) refuse("a long reason");
-  return {.reason = printable(p.reason())};
+  return {.reason = printable(p.reason()), .moves = p.moves()};
 }
 
 Halted read(const proto::Halted& p) { return {.step = p.step()}; }

@@ -20,6 +20,7 @@ struct Introduction {
   Contact contact{};
   std::uint64_t memory = 0;  // bytes it may use; 0: as many as it has
   std::string host{};        // equal on peers of one computer; may be empty
+  bool stands_in = false;    // its process is a peer already, and was asked to join once more
 
   bool operator==(const Introduction&) const = default;
 };
@@ -289,6 +290,7 @@ struct StandIn {
 // The coordinator: begin no further step, and say in which one you are.
 struct Stop {
   std::string reason{};
+  bool moves = false;  // there will be another plan: whoever has ended joins again
 
   bool operator==(const Stop&) const = default;
 };

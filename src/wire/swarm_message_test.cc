@@ -37,6 +37,7 @@ Saved saved(const FileFacts& file) { return {.step = 1, .files = {file}}; }
 TEST(SwarmMessageTest, EveryMessageComesBackAsItWas) {
   const std::vector<SwarmMessage> messages = {
       Introduction{.contact = contact("attic", 1), .memory = std::uint64_t{1} << 33, .host = "4f2a"},
+      Introduction{.contact = contact("attic-2", 1), .stands_in = true},
       Assignment{.settings = "name = \"x\"\n"},
       Assignment{.settings = "x",
                  .data = {{.name = "source/my book.txt", .size = 5, .digest = std::string(64, 'a')}},
@@ -91,7 +92,8 @@ TEST(SwarmMessageTest, EveryMessageComesBackAsItWas) {
       Held{.step = 40},
       Covered{.step = 40},
       StandIn{},
-      Stop{.reason = "interrupted"}};
+      Stop{.reason = "interrupted"},
+      Stop{.reason = "planned anew", .moves = true}};
   for (const SwarmMessage& message : messages) {
     EXPECT_EQ(decode_swarm_message(encode(message)), message) << message.index();
   }

@@ -90,6 +90,8 @@ void keys_of(MaybeConst<Swarm> auto& s, auto& v) {
   v.key("buddy_every", s.buddy_every,
         "steps after which each stage of a lone cluster has a copy in another one's memory; 0: never",
         Or<Whole>{"auto"});
+  v.key("replan", s.replan, "whether all stop for another plan, when peers were lost or have come, if that pays",
+        Flag{});
 }
 
 inline const Choice& codecs() {

@@ -48,7 +48,8 @@ class ModelledWork : public Work {
     plan = part.plan;
     compare(plan);
     links_ = part.links;
-    for (std::uint64_t step = 1; step <= steps_;) {
+    begun = plan.first_step;
+    for (std::uint64_t step = begun + 1; step <= steps_;) {
       if (!is_whole(rank)) {
         auto waiting = wait_until_whole(report);
         co_await std::move(waiting);
@@ -64,6 +65,10 @@ class ModelledWork : public Work {
       if (end && step > *end) break;
       begun = step;
       co_await clock_.sleep_for(10ms);
+      for (const std::uint32_t generation = plan.generation; step == stalls_at && plan.generation == generation;) {
+        auto waiting = changed_.wait();
+        co_await std::move(waiting);
+      }
       for (std::size_t other = 0; other < plan.peers.size(); ++other) {
         auto meeting = meet(other, step);
         co_await std::move(meeting);
@@ -89,8 +94,8 @@ class ModelledWork : public Work {
     EXPECT_GT(next.generation, plan.generation);
     compare(next);
     plan = next;
-    for (auto& [other, channel] : channels_) {  // nobody waits for those who have stopped
-      if (is_whole(rank) && is_whole(other)) continue;
+    for (auto& [other, channel] : channels_) {  // nobody waits for those who have stopped, or begin anew
+      if (is_whole(rank) && is_whole(other) && channel.first.second == meeting_generation(other)) continue;
       channel.second->close(net::LinkError(net::Failure::kCancelled, "", "a cluster is not whole"));
     }
     changed_.notify();
@@ -139,6 +144,7 @@ class ModelledWork : public Work {
   bool goes_on = false;                                  // without those who were lost
   std::uint32_t paused_in = 0, restored_in = 0;          // generations
   std::string suspects{};                                // whom it suspects in every step
+  std::uint64_t stalls_at = 0;                           // a step in which it does nothing until there is another plan
   std::map<std::uint32_t, wire::Plan>* plans = nullptr;  // that anybody has heard, by generation
 
  private:
@@ -166,12 +172,23 @@ class ModelledWork : public Work {
     }
   }
 
+  std::uint32_t meeting_generation(std::size_t other) const { return plan.peers[rank].since + plan.peers[other].since; }
+
   bool meets(std::size_t other, std::uint64_t step) const {
     return is_whole(rank) && is_whole(other) && plan.peers[other].from < step;
   }
 
+  // In another generation they try again.
   Task<> meet(std::size_t other, std::uint64_t step) {
-    if (other == rank || !meets(other, step)) co_return;
+    for (bool has_met = false; !has_met && other != rank && meets(other, step);) {
+      auto meeting = meet_once(other, step);
+      has_met = co_await std::move(meeting);
+    }
+  }
+
+  // False if it could not; then one of them is not there any more, or begins anew.
+  Task<bool> meet_once(std::size_t other, std::uint64_t step) {
+    const std::uint32_t generation = meeting_generation(other);
     std::optional<net::LinkError> failure;
     try {
       net::Link* link = links_->at(other);
@@ -179,7 +196,7 @@ class ModelledWork : public Work {
       auto& [of, channel] = channels_[other];
       // Whoever begins again does not hear what was meant for it before.
       net::ChannelId id = kTogether;
-      id.generation = plan.peers[rank].since + plan.peers[other].since;
+      id.generation = meeting_generation(other);
       if (of != std::pair(link, id.generation)) channel = link->open(id);
       of = {link, id.generation};
       auto sending = channel->send({.tag = step});
@@ -191,13 +208,14 @@ class ModelledWork : public Work {
       failure = error;
     }
     Time deadline = clock_.now() + 60s;
-    const auto is_met = [&] { return meets(other, step); };
+    const auto is_met = [&] { return meets(other, step) && meeting_generation(other) == generation; };
     while (failure && goes_on && is_met() && clock_.now() < deadline && !end) {
       if (is_away) deadline = clock_.now() + 60s;
       auto waiting = changed_.wait_until(clock_, deadline);
       co_await std::move(waiting);
     }
     if (failure && is_met()) throw net::LinkError(*failure);
+    co_return !failure;
   }
 
   Clock& clock_;
@@ -216,8 +234,12 @@ class Witness : public Watcher {
   void left(const std::string& peer, const std::string&) override { who_left.push_back(peer); }
   void planned(const wire::Plan& p) override {
     plan = p;
-    for (const wire::PlannedPeer& place : p.peers) steps[place.contact.name] = 0;
+    steps.clear();
+    clusters.clear();
+    for (const wire::PlannedPeer& place : p.peers) steps[place.contact.name] = p.first_step;
   }
+  void stuck() override { was_stuck = true; }
+  void moves() override { has_moved = true; }
 
   void began() override { has_begun = true; }
 
@@ -265,7 +287,7 @@ class Witness : public Watcher {
   std::map<std::string, std::uint64_t> steps;  // of those whose clusters are whole
   std::map<std::string, std::uint32_t> clusters;
   wire::Plan plan;
-  bool has_begun = false;
+  bool has_begun = false, was_stuck = false, has_moved = false;
 
  private:
   std::vector<std::string> mates_of(const std::string& peer) {
@@ -365,6 +387,7 @@ struct SwarmTest : ::testing::Test {
     host.listen(host_name, [](const net::Guest&) {});
     std::vector<std::string> addresses;
     if (dialable) addresses.push_back(host_name);
+    std::optional<Time> displaced;
     for (bool again = true; again;) {
       again = false;
       if (peer.lives++ > 0) {
@@ -375,12 +398,18 @@ struct SwarmTest : ::testing::Test {
         auto living = take_part(world_.clock(), host,
                                 {.ticket = ticket_, .addresses = addresses, .patience = patience_}, *peer.work);
         co_await std::move(living);
-      } catch (const Displaced& displaced) {
+      } catch (const Displaced& error) {
+        displaced = world_.clock().now();
         again = patience_ > Duration{} && peer.lives < 20;
-        if (!again) peer.failure = displaced.what();
+        if (!again) peer.failure = error.what();
+      } catch (const net::LinkError& error) {  // the coordinator may be there again soon
+        again =
+            error.failure() == net::Failure::kUnreachable && displaced && world_.clock().now() < *displaced + patience_;
+        if (!again) peer.failure = error.what();
       } catch (const Error& error) {
         peer.failure = error.what();
       }
+      if (again) co_await world_.clock().sleep_for(1s);
     }
     peer.over = true;
   }
