@@ -271,6 +271,9 @@ class SwarmProcessTest(ProcessTest):
     def events(self, run="run"):
         return [json.loads(line) for line in (self.folder / run / "events.jsonl").read_text().splitlines()]
 
+    def kinds(self, kind):
+        return sorted(event.get("peer", "") for event in self.events() if event["event"] == kind)
+
 
 class SwarmTest(SwarmProcessTest):
     """Every peer has a copy of its own."""
@@ -610,9 +613,6 @@ class ChurnTest(SwarmProcessTest):
     def assert_whole(self, steps):
         self.assertEqual([line["step"] for line in self.metrics()], list(range(1, steps + 1)))
         self.assertTrue(json.loads((self.folder / "run" / "summary.json").read_text())["identical_copies"])
-
-    def kinds(self, kind):
-        return sorted(event.get("peer", "") for event in self.events() if event["event"] == kind)
 
     def take_up(self, *arguments):
         return self.start("coordinate", "--take-up", "--out", "run", *arguments)
@@ -974,6 +974,24 @@ class PipelineTest(SwarmProcessTest):
         samples = [line["samples"] for line in self.metrics()]
         self.assertEqual(samples[-1] - samples[-2], samples[0])
         self.assertEqual(self.checkpoints(), [f"step-{len(samples)}"])
+
+    def test_a_cluster_of_which_nobody_is_left_is_made_up_of_others(self):
+        coordinator, ticket = self.coordinate("swarm.peers=4", "swarm.clusters=2", "train.steps=100000",
+                                              "sync.method=diloco", "sync.interval=4", "sync.warmup_steps=4",
+                                              "train.eval_every=0", "train.checkpoint_every=0")
+        peers = {name: self.join(ticket, name, "--speed", "0.2") for name in ("attic", "barn", "cellar", "den")}
+        self.wait_for_step(5)
+        for name in ("attic", "barn"):
+            peers.pop(name).kill()
+        for name in ("attic", "barn"):
+            self.wait_for_event("lost", name)
+        for name in ("eaves", "flat"):
+            peers[name] = self.join(ticket, name, "--speed", "0.2")
+        for name in ("eaves", "flat"):
+            self.wait_for_event("began", name)
+            self.wait_for_step(5, f"run/peers/{name}.jsonl")
+        self.interrupt(coordinator, peers.values())
+        self.assertEqual(self.kinds("lost"), ["attic", "barn"])
 
     def test_a_stage_that_waits_in_vain_ends_with_the_others(self):
         swarm = self.start_swarm("swarm.peers=4", "swarm.clusters=2", "train.steps=150", "sync.method=allreduce",

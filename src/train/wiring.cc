@@ -260,8 +260,15 @@ ClusterConnections Wiring::cluster_connections(std::uint32_t generation) {
   borders_.clear();
   cluster_rounds_.reset();
   const std::vector<std::size_t>& own = clusters_.ranks[cluster_];
-  const auto after_segments = static_cast<std::uint32_t>(clusters_.segments.size());
-  cluster_rounds_ = rounds(own, stage_.stage, {.generation = generation, .segment = after_segments + 1, .slots = 1});
+  const auto missing = std::ranges::find_if(
+      own, [this](std::size_t rank) { return rank != rank_ && link_to_(rank) == nullptr; });
+  if (missing != own.end() && generation > 0) {
+    throw net::LinkError(net::Failure::kClosed, plan_.peers[*missing].contact.name, "is not linked up");
+  }
+  if (missing == own.end()) {  // else this peer is new, and waits for its mates
+    const auto after_segments = static_cast<std::uint32_t>(clusters_.segments.size());
+    cluster_rounds_ = rounds(own, stage_.stage, {.generation = generation, .segment = after_segments + 1, .slots = 1});
+  }
   std::optional<std::size_t> previous, next;
   if (!stage_.is_first()) previous = own[stage_.stage - 1];
   if (!stage_.is_last()) next = own[stage_.stage + 1];

@@ -61,7 +61,8 @@ class Wiring {
   std::uint64_t rounds_repeated() const;  // since somebody was lost
 
   // The connections among the stages of a cluster in which somebody is new. Those before are gone then: requires that
-  // the member does not use them any more. `generation`: the same for all stages, and not that of those before.
+  // the member does not use them any more. `generation`: the same for all stages, and not that of those before. Throws
+  // LinkError if there is no link to one of them.
   ClusterConnections cluster_connections(std::uint32_t generation);
 
   // Sends and rounds are watched from now on. Before connections().
