@@ -15,6 +15,7 @@ class RunDirectory {
   std::filesystem::path metrics() const { return root_ / "metrics.jsonl"; }
   std::filesystem::path summary() const { return root_ / "summary.json"; }
   std::filesystem::path events() const { return root_ / "events.jsonl"; }
+  std::filesystem::path ledger() const { return root_ / "ledger.json"; }
   std::filesystem::path measured_peers() const { return root_ / "peers.toml"; }
   std::filesystem::path peers() const { return root_ / "peers"; }
   std::filesystem::path peer_trace(const std::string& name) const { return peers() / (name + ".trace"); }

@@ -37,7 +37,8 @@ SwarmRecord::SwarmRecord(Clock& clock, const Blueprint& blueprint, RunDirectory 
       position_(began_at),
       began_at_(began_at),
       start_(clock.now()),
-      events_(directory_.events(), FileWriter::Mode::kAppend) {
+      events_(directory_.events(), FileWriter::Mode::kAppend),
+      ledger_(options.changing ? std::filesystem::path() : directory_.ledger(), began_at.step) {
   sinks_.add(std::make_unique<observe::JsonlSink>(directory_.metrics()));
   if (!options_.tensorboard) return;
   sinks_.add(std::make_unique<observe::TensorBoardSink>(
@@ -205,7 +206,7 @@ void SwarmRecord::place(const wire::PlannedPeer& planned) {
 void SwarmRecord::rewind(std::int64_t step) {
   steps_.clear();
   if (position_.step > step) {
-    repeated_.push_back({.first_step = step + 1, .last_step = position_.step});
+    ledger_.rewound(position_.step, step);
     note("rewound", "", fmt::format("to step {}: steps {} to {} are done again", step, step + 1, position_.step));
     observe::truncate_after(directory_.metrics(), step);
     const double seconds = position_.seconds;
@@ -405,30 +406,17 @@ void SwarmRecord::write_first_step() {
     consensus_distance_ = metrics.consensus_distance;
   }
   sinks_.step(metrics);
-  note_left_out(metrics.step, steps_.begin()->second);
+  ledger_.done(metrics.step, clusters_in(steps_.begin()->second));
   steps_.erase(steps_.begin());
 }
 
-// Which clusters did not do a step.
-void SwarmRecord::note_left_out(std::int64_t number, const Step& step) {
+std::vector<bool> SwarmRecord::clusters_in(const Step& step) const {
   std::vector<bool> has_done(clusters_);
   for (const auto& [name, own] : step.reports) {
     const Peer& peer = peers_.at(name);
     if (peer.is_last) has_done.at(peer.place.cluster) = true;
   }
-  for (std::size_t cluster = 0; cluster < clusters_; ++cluster) {
-    if (has_done[cluster]) continue;
-    const auto own = static_cast<std::int64_t>(cluster);
-    const auto goes_on = [&](const observe::LeftOut& other) {
-      return other.cluster == own && other.last_step + 1 == number;
-    };
-    const auto before = std::ranges::find_if(left_out_, goes_on);
-    if (before == left_out_.end()) {
-      left_out_.push_back({.cluster = own, .first_step = number, .last_step = number});
-    } else {
-      before->last_step = number;
-    }
-  }
+  return has_done;
 }
 
 // Samples and tokens are those of this step alone.
@@ -628,13 +616,9 @@ observe::Summary SwarmRecord::finish() {
   if (steps > 0) {
     summary.measured_step_seconds = seconds / static_cast<double>(steps);
   }
-  summary.left_out = left_out_;
-  summary.repeated = repeated_;
-  if (settings_.sync.method != "palsgd") {
-    std::int64_t left_out = 0;
-    for (const observe::LeftOut& own : left_out_) left_out += own.last_step - own.first_step + 1;
-    summary.samples_left_out = left_out * settings_.train.batch;
-  }
+  summary.left_out = ledger_.left_out();
+  summary.repeated = ledger_.repeated();
+  if (settings_.sync.method != "palsgd") summary.samples_left_out = ledger_.steps_left_out() * settings_.train.batch;
   const bool was_finished = steps == 0 && std::filesystem::exists(directory_.summary());
   if (position_.step == settings_.train.steps && !was_finished) {
     replace_file(directory_.summary(), observe::to_json(summary).dump(2) + "\n");

@@ -14,6 +14,7 @@
 #include "swarm/coordinator.h"
 #include "train/blueprint.h"
 #include "train/checkpoint.h"
+#include "train/ledger.h"
 #include "train/run_directory.h"
 
 namespace rookery::train {
@@ -123,7 +124,7 @@ class SwarmRecord final : public swarm::Watcher {
   bool is_complete(std::int64_t number, const Step& step) const;
   void write_complete_steps();
   void write_first_step();
-  void note_left_out(std::int64_t number, const Step& step);
+  std::vector<bool> clusters_in(const Step& step) const;  // those that have done it
   observe::StepMetrics mean_of(const Step& step) const;
   std::optional<bool> identical_copies() const;
   static observe::PeerSummary::Stage stage_of(const Peer& peer);
@@ -137,6 +138,7 @@ class SwarmRecord final : public swarm::Watcher {
   Position position_, began_at_;
   Time start_;
   FileWriter events_;
+  Ledger ledger_;
   observe::Sinks sinks_;
   std::function<void(const std::string&)> tell_, tell_plan_;
   std::map<std::string, Peer> peers_;
@@ -145,8 +147,6 @@ class SwarmRecord final : public swarm::Watcher {
   std::multiset<std::int64_t> progress_;  // steps that those have done who are active
   bool has_plan_ = false, has_begun_ = false, has_stages_ = false;
   std::size_t clusters_ = 0, places_ = 0;
-  std::vector<observe::LeftOut> left_out_;
-  std::vector<observe::Repeated> repeated_;
   std::optional<double> predicted_step_seconds_;
   std::optional<std::int64_t> saved_step_;
 

@@ -1,0 +1,79 @@
+#include "train/ledger.h"
+
+#include <fstream>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace rookery::train {
+namespace {
+
+using observe::LeftOut;
+using observe::Repeated;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class LedgerTest : public testing::Test {
+ protected:
+  LedgerTest() { std::filesystem::remove(file_); }
+  ~LedgerTest() override { std::filesystem::remove(file_); }
+
+  // The first cluster is away in steps 3 to 5, the second from step 5 on.
+  static void do_seven_steps(Ledger& ledger) {
+    for (std::int64_t step = 1; step <= 7; ++step) ledger.done(step, {step < 3 || step > 5, step < 5});
+  }
+
+  const std::filesystem::path file_ =
+      std::filesystem::temp_directory_path() / ("rookery-ledger-" + std::to_string(::getpid()));
+};
+
+TEST_F(LedgerTest, SaysWhichStepsOfWhichClustersWereLeftOut) {
+  Ledger ledger("", 0);
+  do_seven_steps(ledger);
+  EXPECT_THAT(ledger.left_out(), ElementsAre(LeftOut{.cluster = 0, .first_step = 3, .last_step = 5},
+                                             LeftOut{.cluster = 1, .first_step = 5, .last_step = 7}));
+  EXPECT_EQ(ledger.steps_left_out(), 6);
+  EXPECT_THAT(ledger.repeated(), IsEmpty());
+}
+
+TEST_F(LedgerTest, AnotherOneGoesOnWithIt) {
+  Ledger ledger(file_, 0);
+  do_seven_steps(ledger);
+  Ledger next(file_, 9);  // nobody knows more of the second cluster than that it had not come back
+  EXPECT_THAT(next.left_out(), ElementsAre(LeftOut{.cluster = 0, .first_step = 3, .last_step = 5},
+                                           LeftOut{.cluster = 1, .first_step = 5, .last_step = 9}));
+  next.done(10, {true, false});
+  next.done(11, {true, true});
+  EXPECT_EQ(next.left_out().back(), (LeftOut{.cluster = 1, .first_step = 5, .last_step = 10}));
+  EXPECT_EQ(Ledger(file_, 20).left_out(), next.left_out());
+}
+
+// What came after the checkpoint is done again, and whether a cluster is there then is seen then.
+TEST_F(LedgerTest, AResumedRunForgetsWhatCameLater) {
+  Ledger ledger(file_, 0);
+  do_seven_steps(ledger);
+  EXPECT_THAT(Ledger(file_, 4).left_out(), ElementsAre(LeftOut{.cluster = 0, .first_step = 3, .last_step = 4}));
+  EXPECT_THAT(Ledger(file_, 0).left_out(), IsEmpty()) << "that is another run";
+}
+
+TEST_F(LedgerTest, StepsThatAreDoneAgainAreNamed) {
+  Ledger ledger(file_, 0);
+  do_seven_steps(ledger);
+  ledger.rewound(7, 7);
+  EXPECT_THAT(ledger.repeated(), IsEmpty());
+  ledger.rewound(7, 5);
+  EXPECT_THAT(ledger.repeated(), ElementsAre(Repeated{.first_step = 6, .last_step = 7}));
+  ledger.done(6, {true, true});
+  EXPECT_THAT(Ledger(file_, 6).repeated(), ElementsAre(Repeated{.first_step = 6, .last_step = 7}));
+}
+
+TEST_F(LedgerTest, AFileThatIsNoneIsNamed) {
+  std::ofstream(file_) << "{\"left_out\": 5}";
+  EXPECT_THROW(Ledger(file_, 3), InputError);
+}
+
+}  // namespace
+}  // namespace rookery::train
