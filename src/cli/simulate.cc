@@ -21,6 +21,7 @@ struct SimulateOptions {
   std::string file, out;
   std::vector<std::string> overrides;
   std::optional<std::int64_t> seed;
+  std::string chaos;
   bool json = false;
 };
 
@@ -31,6 +32,7 @@ std::string duration(double seconds) {
 config::Scenario scenario_of(const SimulateOptions& options) {
   std::vector<std::string> overrides = options.overrides;
   if (options.seed) overrides.push_back(fmt::format("train.seed={}", *options.seed));
+  if (!options.chaos.empty()) overrides.push_back("simulate.chaos=" + options.chaos);
   return config::load_scenario(options.file, overrides);
 }
 
@@ -121,6 +123,10 @@ void add_simulate(CLI::App& app, const Choose& choose) {
       ->type_name("SECTION.KEY=VALUE")
       ->allow_extra_args(false);
   command->add_option("--seed", options->seed, "of everything random")->type_name("N");
+  command
+      ->add_option("--chaos", options->chaos,
+                   "kill, freeze and cut off peers: \"kill 0.02/s, freeze 0.01/s, rejoin 10s\"")
+      ->type_name("SPEC");
   command->add_option("--out", options->out, "directory of the run (default: runs/NAME)")->type_name("DIR");
   command->add_flag("--json", options->json, "print the result as JSON");
   command->callback([options, choose] { choose([options] { return simulate(*options); }); });

@@ -59,6 +59,7 @@ struct Simulate {
   std::chrono::nanoseconds heartbeat{std::chrono::seconds(1)};
   std::chrono::nanoseconds stay{0};
   std::chrono::nanoseconds absence{std::chrono::seconds(30)};
+  std::string chaos;
 
   bool operator==(const Simulate&) const = default;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -48,6 +49,9 @@ class Line {
   Line(LineOptions options, std::uint64_t seed, std::shared_ptr<Card> card = nullptr);
 
   Passage send(Time now, std::size_t bytes, bool is_control = false);
+
+  // Nothing leaves before: whoever sends is frozen.
+  void hold(Time until) { free_ = std::max(free_, until); }
 
   const LineOptions& options() const { return options_; }
 

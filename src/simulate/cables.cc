@@ -28,7 +28,12 @@ BitsPerSecond bits(double bytes_per_second) { return std::isfinite(bytes_per_sec
 }  // namespace
 
 Cables::Cables(Clock& clock, const plan::Swarm& swarm, CablesOptions options)
-    : clock_(clock), swarm_(swarm), options_(options), ends_(swarm.peers.size()), ended_(swarm.peers.size()) {
+    : clock_(clock),
+      swarm_(swarm),
+      options_(options),
+      ends_(swarm.peers.size()),
+      lines_(swarm.peers.size()),
+      ended_(swarm.peers.size()) {
   std::map<std::string, std::shared_ptr<net::Card>> by_host;
   for (const plan::Peer& peer : swarm.peers) {
     auto card = std::make_shared<net::Card>(net::Card{.bandwidth = bits(peer.uplink)});
@@ -52,7 +57,9 @@ std::shared_ptr<net::Line> Cables::line(std::size_t from, std::size_t to) {
 net::Link* Cables::link(std::size_t from, std::size_t to) {
   auto& end = ends_[from][to];
   if (end) return end.get();
-  auto [one, other] = net::make_memory_pipes(clock_, line(from, to), line(to, from));
+  lines_[from][to] = line(from, to);
+  lines_[to][from] = line(to, from);
+  auto [one, other] = net::make_memory_pipes(clock_, lines_[from][to], lines_[to][from]);
   const auto make = [&](std::unique_ptr<net::Pipe> pipe, std::size_t peer) {
     std::vector<std::unique_ptr<net::Pipe>> pipes;
     pipes.push_back(std::move(pipe));
@@ -73,9 +80,18 @@ void Cables::cut(std::size_t peer) {
     add(traffic_of(*theirs->second), ended_[other]);
     theirs->second->close(reason);
     ends_[other].erase(theirs);
+    lines_[other].erase(peer);
   }
   ends_[peer].clear();
+  lines_[peer].clear();
   ended_[peer] = {};
+}
+
+void Cables::hold(std::size_t peer, Time until) {
+  for (const auto& [other, line] : lines_[peer]) {
+    line->hold(until);
+    lines_[other].at(peer)->hold(until);
+  }
 }
 
 // By the scale; headers and pings count as they are.

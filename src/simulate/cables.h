@@ -30,6 +30,9 @@ class Cables {
   // A peer is gone: its links end, at both ends. Whoever comes in its place has links of its own.
   void cut(std::size_t peer);
 
+  // A peer is frozen: nothing that it sends, or is sent, leaves before.
+  void hold(std::size_t peer, Time until);
+
   // What a peer has sent and received for training: evaluations and the like apart. By the scale.
   net::Traffic traffic(std::size_t peer) const;
 
@@ -40,9 +43,10 @@ class Cables {
   Clock& clock_;
   const plan::Swarm& swarm_;
   CablesOptions options_;
-  std::vector<std::shared_ptr<net::Card>> cards_;                        // of each peer; one for those of a computer
-  std::vector<std::map<std::size_t, std::unique_ptr<net::Link>>> ends_;  // of each peer, by the other
-  std::vector<net::Traffic> ended_;                                      // what links have carried that are no more
+  std::vector<std::shared_ptr<net::Card>> cards_;                         // of each peer; one for those of a computer
+  std::vector<std::map<std::size_t, std::unique_ptr<net::Link>>> ends_;   // of each peer, by the other,
+  std::vector<std::map<std::size_t, std::shared_ptr<net::Line>>> lines_;  // and the ways there
+  std::vector<net::Traffic> ended_;                                       // what links have carried that are no more
 };
 
 }  // namespace rookery::simulate

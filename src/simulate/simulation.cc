@@ -117,6 +117,7 @@ Simulation::Simulation(const config::Scenario& scenario, train::RunDirectory dir
     : options_(scenario.simulate),
       blueprint_(train::make_blueprint(settings_of(scenario))),
       directory_(std::move(directory)) {
+  if (!options_.chaos.empty()) chaos_ = train::parse_chaos(options_.chaos);
   const train::Profile profile = profile_of(blueprint_, options_, profiles);
   swarm_ = train::described_swarm(scenario.swarm, profile);
   job_ = train::job_of(blueprint_, profile.layers);
@@ -162,11 +163,14 @@ void Simulation::check() const {
         "and palsgd can with sync.warmup_steps = 0, and \"0s\" leaves places free");
   }
   if (changes() && clusters_->ranks.size() < 2) {
-    throw InputError("simulate.stay needs two clusters at least: one goes on with what another has lost");
+    throw InputError("peers that come and go need two clusters at least: one goes on with what another has lost");
   }
   if (changes() && options_.until_loss > 0) {
     throw InputError(
         "simulate.until_loss is for peers that stay: there is no loss of one model while some come and go");
+  }
+  if (chaos_ && options_.stay.count() > 0) {
+    throw InputError("simulate.stay and simulate.chaos both say who is lost; leave one of them out");
   }
   if (options_.compute == "real" && options_.scale != 1) {
     throw InputError("simulate.scale is {}, but real arithmetic is done with all values: leave it at 1",
@@ -259,7 +263,12 @@ Outcome Simulation::run(const std::atomic<bool>& stop, const std::function<void(
     losses_.push_back(std::make_unique<Alarm>(world_.clock()));
     arrivals_.push_back(std::make_unique<Alarm>(world_.clock()));
     successors_.push_back(0);
-    expect_loss(rank);
+    if (!chaos_) expect_loss(rank);
+  }
+  if (chaos_) {
+    blows_.emplace(*chaos_, count, static_cast<std::uint64_t>(blueprint_.settings.train.seed));
+    next_blow_ = std::make_unique<Alarm>(world_.clock());
+    expect_blow();
   }
   bool over = false;
   std::exception_ptr failure;
@@ -463,7 +472,37 @@ Task<double> Simulation::evaluate(Peer& peer) {
 void Simulation::expect_loss(std::size_t rank) {
   Random random({static_cast<std::uint64_t>(blueprint_.settings.train.seed), word_of("stay"), rank, successors_[rank]});
   const std::chrono::duration<double> stay(-std::log1p(-random.uniform()) * seconds(options_.stay));
-  losses_[rank]->set(world_.clock().now() + std::chrono::duration_cast<Duration>(stay), [this, rank] { lose(rank); });
+  losses_[rank]->set(world_.clock().now() + std::chrono::duration_cast<Duration>(stay),
+                     [this, rank] { lose(rank, options_.absence); });
+}
+
+void Simulation::expect_blow() {
+  const std::chrono::duration<double> at(blows_->next().at);  // since the beginning, when it was 0
+  if (!std::isfinite(blows_->next().at)) return;
+  next_blow_->set(Time(std::chrono::duration_cast<Duration>(at)), [this] {
+    if (losses_.empty()) return;  // nobody is lost any more
+    strike(blows_->next());
+    blows_->pass();
+    expect_blow();
+  });
+}
+
+// As it goes with processes: whoever is silent for as long as links bear is lost, and joins again when it thaws; of two
+// without a link one is, and joins again at once.
+void Simulation::strike(const train::Blow& blow) {
+  static constexpr Duration kNotice = std::chrono::milliseconds(1500), kJoinAgain = std::chrono::seconds(1);
+  if (!peers_[blow.peer]) return;  // it is not there
+  const Time now = world_.clock().now();
+  switch (blow.kind) {
+    case train::Blow::Kind::kKill:
+      return lose(blow.peer, chaos_->rejoin);
+    case train::Blow::Kind::kCut:
+      return lose(blow.peer, kJoinAgain);
+    case train::Blow::Kind::kFreeze:
+      cables_->hold(blow.peer, now + chaos_->thaw);
+      if (chaos_->thaw <= kNotice) return;
+      losses_[blow.peer]->set(now + kNotice, [this, rank = blow.peer] { lose(rank, chaos_->thaw - kNotice); });
+  }
 }
 
 // Those who have rounds with a cluster learn whether it is whole.
@@ -483,8 +522,9 @@ void Simulation::announce(std::size_t cluster) {
   }
 }
 
-void Simulation::lose(std::size_t rank) {
+void Simulation::lose(std::size_t rank, Duration absence) {
   if (!replaces() && is_last_whole(plan_.peers[rank].cluster)) return;  // somebody stays
+  losses_[rank]->cancel();
   const std::shared_ptr<Peer> peer = std::exchange(peers_[rank], nullptr);
   const std::size_t cluster = plan_.peers[rank].cluster;
   ++lost_;
@@ -502,7 +542,7 @@ void Simulation::lose(std::size_t rank) {
   }
   announce(cluster);
   if (!replaces()) return;
-  arrivals_[rank]->set(world_.clock().now() + options_.absence, [this, rank] { replace(rank); });
+  arrivals_[rank]->set(world_.clock().now() + absence, [this, rank] { replace(rank); });
 }
 
 bool Simulation::is_last_whole(std::size_t cluster) const {
@@ -519,7 +559,7 @@ void Simulation::replace(std::size_t rank) {
   plan_.peers[rank].contact.name = swarm_.peers[rank].name;
   record_->joined(swarm_.peers[rank].name);
   attendance_->come(rank);
-  if (!losses_.empty()) expect_loss(rank);
+  if (!losses_.empty() && !chaos_) expect_loss(rank);
   if (!attendance_->is_complete(cluster)) return;
   for (const std::size_t own : clusters_->ranks[cluster]) {
     if (peers_[own]) continue;

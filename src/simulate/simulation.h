@@ -13,6 +13,7 @@
 #include "simulate/attendance.h"
 #include "simulate/cables.h"
 #include "train/blueprint.h"
+#include "train/chaos.h"
 #include "train/run_directory.h"
 #include "train/swarm_record.h"
 #include "train/wiring.h"
@@ -59,8 +60,8 @@ class Simulation {
   struct Peer;
 
   plan::Option formed_otherwise(const plan::Option& planned) const;
-  bool changes() const { return options_.stay.count() > 0; }
-  bool replaces() const { return changes() && options_.absence.count() > 0; }
+  bool changes() const { return options_.stay.count() > 0 || chaos_; }
+  bool replaces() const { return changes() && (chaos_ ? chaos_->rejoin : options_.absence).count() > 0; }
   void set_up(std::size_t rank);
   void check() const;
   Task<> live(std::shared_ptr<Peer> peer);
@@ -74,7 +75,9 @@ class Simulation {
 
   // Where peers come and go.
   void expect_loss(std::size_t rank);
-  void lose(std::size_t rank);
+  void expect_blow();
+  void strike(const train::Blow& blow);
+  void lose(std::size_t rank, Duration absence);
   bool is_last_whole(std::size_t cluster) const;
   void replace(std::size_t rank);
   void announce(std::size_t cluster);
@@ -107,6 +110,9 @@ class Simulation {
   std::vector<std::unique_ptr<Alarm>> losses_, arrivals_;  // by rank
   std::vector<std::uint64_t> successors_;                  // by rank: how many there have been
   std::vector<std::string> first_names_;
+  std::optional<train::ChaosOptions> chaos_;  // instead of times to stay
+  std::optional<train::ChaosSchedule> blows_;
+  std::unique_ptr<Alarm> next_blow_;
   struct Start {
     std::int64_t step = 0;         // after which the cluster begins again
     std::uint32_t generation = 0;  // of what its stages have to do with each other

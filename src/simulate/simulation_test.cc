@@ -308,13 +308,26 @@ TEST_F(SimulationTest, WhateverIsLostCopiesStayOneAndSamplesAreAccountedFor) {
     const std::string method =
         come ? one_of({"diloco", "local-sgd", "palsgd"}) : one_of({"allreduce", "diloco", "local-sgd", "palsgd"});
     const std::string clusters = one_of({"6", "[1, 2, 3]", "[2, 2, 1, 1]", "[3, 3]", "2", "3"});
-    const Outcome outcome = simulate(
-        kSix, {"simulate.compute=real", "train.steps=30", "train.eval_batches=0", "simulate.step_time=100ms",
-               "sync.interval=4", "sync.warmup_steps=" + std::string(come ? "0" : one_of({"0", "5"})),
-               fmt::format("simulate.stay={}s", 3 + random.below(9)),
-               fmt::format("simulate.absence={}ms", come ? 200 + random.below(2000) : 0), "swarm.clusters=" + clusters,
-               "sync.method=" + method, "sync.group=" + one_of({"2", "16"}),
-               "pipeline.schedule=" + one_of({"1f1b", "gpipe", "async"}), fmt::format("train.seed={}", seed + 1)});
+    std::vector<std::string> settings = {"simulate.compute=real",
+                                         "train.steps=30",
+                                         "train.eval_batches=0",
+                                         "simulate.step_time=100ms",
+                                         "sync.interval=4",
+                                         "sync.warmup_steps=" + std::string(come ? "0" : one_of({"0", "5"})),
+                                         "swarm.clusters=" + clusters,
+                                         "sync.method=" + method,
+                                         "sync.group=" + one_of({"2", "16"}),
+                                         "pipeline.schedule=" + one_of({"1f1b", "gpipe", "async"}),
+                                         fmt::format("train.seed={}", seed + 1)};
+    if (come && random.below(2) == 0) {
+      settings.push_back(fmt::format("simulate.chaos=kill 0.{}/s, freeze 0.{}/s, cut 0.{}/s, rejoin {}ms, thaw {}ms",
+                                     random.below(6), 1 + random.below(9), random.below(6), 200 + random.below(2000),
+                                     100 + random.below(3000)));
+    } else {
+      settings.push_back(fmt::format("simulate.stay={}s", 3 + random.below(9)));
+      settings.push_back(fmt::format("simulate.absence={}ms", come ? 200 + random.below(2000) : 0));
+    }
+    const Outcome outcome = simulate(kSix, settings);
     EXPECT_EQ(outcome.summary.steps, 30);
     EXPECT_TRUE(outcome.summary.identical_copies.value_or(true)) << method << ", " << clusters;
     agreed += outcome.summary.identical_copies.has_value() ? 1 : 0;
@@ -340,6 +353,27 @@ TEST_F(SimulationTest, TheModelSurvivesItsPeers) {
   const double undisturbed = *simulate(kTwelve, settings, "calm").summary.eval_loss;
   EXPECT_NEAR(disturbed, undisturbed, 0.15 * undisturbed);
   EXPECT_LT(undisturbed, lines("calm").front().at("loss").get<double>());
+}
+
+// What --chaos does to processes, in the virtual world: the same every time.
+TEST_F(SimulationTest, ChaosStrikesAsItDoesProcesses) {
+  std::vector<std::string> settings = {"train.steps=80",
+                                       "sync.interval=5",
+                                       "sync.warmup_steps=0",
+                                       "sync.method=diloco",
+                                       "swarm.clusters=[2, 2, 4, 4]",
+                                       "simulate.step_time=1s",
+                                       "pipeline.schedule=async"};
+  const Outcome calm = simulate(kTwelve, settings);
+  settings.emplace_back("simulate.chaos=freeze 0.2/s, thaw 1s");  // which nobody notices
+  const Outcome slow = simulate(kTwelve, settings);
+  EXPECT_EQ(slow.lost, 0u);
+  EXPECT_GT(slow.virtual_seconds, calm.virtual_seconds);
+  settings.back() = "simulate.chaos=kill 0.03/s, freeze 0.03/s, cut 0.03/s, rejoin 2s, thaw 4s";
+  const Outcome hit = simulate(kTwelve, settings);
+  EXPECT_GT(hit.lost, 3u);
+  EXPECT_EQ(hit.summary.steps, 80);
+  EXPECT_EQ(simulate(kTwelve, settings).trace, hit.trace);
 }
 
 TEST_F(SimulationTest, NotEverySwarmCanChange) {

@@ -218,6 +218,8 @@ void keys_of(MaybeConst<Simulate> auto& s, auto& v) {
         Duration{.least = std::chrono::milliseconds(10)});
   v.key("stay", s.stay, "how long a peer stays on average before it is lost, e.g. \"2h\"; 0s: all stay", Duration{});
   v.key("absence", s.absence, "after which another one like it comes in its place; 0s: nobody does", Duration{});
+  v.key("chaos", s.chaos, "what is done to peers instead, as with --chaos, e.g. \"kill 0.02/s, freeze 0.01/s\"",
+        kAnyText);
 }
 
 void keys_of(MaybeConst<Scenario> auto& s, auto& v) {
