@@ -39,21 +39,29 @@ def loss_at(lines, samples):
 
 
 def recoveries(run):
-    """For each blow, the seconds until all others have done a step that began after it: of other clusters, and of its own."""
+    """For each blow, the seconds until all who trained then, and are not hit themselves, have done a step that began
+    after it: those of other clusters, and the rest of its own."""
     summary, _, lines, events = run
     cluster_of = {peer["name"]: peer.get("cluster", peer["name"]) for peer in summary["peers"]}
+    is_blow = lambda event: event["event"] == "chaos" and event["text"].startswith("is ")
+    harm = [(event["seconds"], cluster_of[event["peer"]]) for event in events
+            if is_blow(event) or event["event"] == "lost"]
+    begins = [(event["seconds"], cluster_of.get(event["peer"])) for event in events
+              if event["event"] == "began" and "peer" in event]
     others, mates = [], []
-    for blow in events:
-        if blow["event"] != "chaos" or not blow["text"].startswith("is "):
-            continue
+    for blow in filter(is_blow, events):
         at, found = blow["seconds"], {True: [], False: []}
-        also_lost = {event["peer"] for event in events if event["event"] == "lost" and at <= event["seconds"] < at + 15}
         for name, own in lines.items():
-            before = [line["seconds"] for line in own if line["seconds"] <= at]
+            cluster = cluster_of[name]
+            is_mate = cluster == cluster_of[blow["peer"]]
             after = [line["seconds"] for line in own if line["seconds"] > at]
-            if name in also_lost or not before or at - before[-1] > 3 or len(after) < 2:
+            last_harm = max((when for when, whose in harm if whose == cluster and when < at), default=None)
+            trained = last_harm is None or any(last_harm < when <= at and whose == cluster for when, whose in begins)
+            if name == blow["peer"] or not trained or len(after) < 2:
                 continue  # it was not training itself, or the run was over
-            found[cluster_of[name] == cluster_of[blow["peer"]]].append(after[1] - at)
+            was_hit = any(at < when < after[1] and whose == cluster for when, whose in harm)
+            if is_mate or not was_hit:
+                found[is_mate].append(after[1] - at)
         others += [max(found[False])] if found[False] else []
         mates += [max(found[True])] if found[True] else []
     return others, mates
