@@ -144,6 +144,7 @@ struct ReturnTest : SwarmTest {
 
   Task<> cut(std::string one, std::string other, Duration when, Duration how_long, bool one_way = false) {
     co_await world_.clock().sleep_for(when);
+    witness_.tell("-- cut:", one + (one_way ? " to " : " and ") + other, "for " + format_duration(how_long));
     if (where_.contains(one)) one = where_[one];
     if (where_.contains(other)) other = where_[other];
     network_.cut(one, other);
@@ -155,12 +156,14 @@ struct ReturnTest : SwarmTest {
 
   Task<> lose(std::string name, Duration when) {
     co_await world_.clock().sleep_for(when);
+    witness_.tell("-- ends:", name);
     if (where_.contains(name)) network_.crash(where_[name]);
   }
 
   Task<> freeze(std::string name, Duration when, Duration how_long) {
     co_await world_.clock().sleep_for(when);
     const std::string where = where_.contains(name) ? where_[name] : name;
+    witness_.tell("-- freezes:", name, "for " + format_duration(how_long));
     network_.freeze(where);
     co_await world_.clock().sleep_for(how_long);
     network_.freeze(where, false);
@@ -266,7 +269,7 @@ struct MovingTest : ReturnTest {
       const auto here = std::ranges::count_if(plan.peers, [](const auto& peer) { return peer.here; });
       return step + 200 < kSteps && present.size() != static_cast<std::size_t>(here);
     };
-    options_.anew = [this]() -> std::optional<Anew> {
+    options_.anew = [this](std::uint64_t) -> std::optional<Anew> {
       saved_ = kSteps;
       for (const auto& [name, step] : witness_.steps) saved_ = std::min(saved_, step);
       if (saved_ == kSteps) return std::nullopt;

@@ -50,8 +50,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
         stand_in_(clock),
         second_thoughts_(clock),
         gathering_(clock),
-        getting_on_(clock),
-        expected_(options_.peers) {}
+        getting_on_(clock) {}
 
   void start() {
     if (options_.taken_up) take_up(*options_.taken_up);
@@ -156,10 +155,10 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   static Task<> consider(std::shared_ptr<Core> self) {
     const wire::Plan plan = *self->plan_;
     const auto means = self->present();
+    const std::uint64_t step = self->last_step_;
     bool is_better = false;
     try {
-      auto asking = aside(self->options_.aside,
-                          [&] { is_better = means && self->options_.moves(plan, *means, self->last_step_); });
+      auto asking = aside(self->options_.aside, [&] { is_better = means && self->options_.moves(plan, *means, step); });
       co_await std::move(asking);
     } catch (const std::exception&) {
       self->break_off(std::current_exception());
@@ -179,7 +178,8 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     if (!self->moving_ || self->broken_ || self->failure_ || self->closed_) co_return false;
     std::optional<Anew> anew;
     try {
-      auto preparing = aside(self->options_.aside, [&] { anew = self->options_.anew(); });
+      const std::uint64_t ended = std::max(self->end_.value_or(0), self->last_step_);
+      auto preparing = aside(self->options_.aside, [&] { anew = self->options_.anew(ended); });
       co_await std::move(preparing);
       if (anew) self->watcher_.moved(anew->step);
     } catch (const std::exception&) {
@@ -195,14 +195,14 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   void leave_plan() {
     const LinkError reason(Failure::kLate, "", "there is to be another plan"),
         no_part(Failure::kClosed, "", reason.text());
-    expected_ = 0;
+    awaited_.clear();
     for (const auto* seats : {&seats_, &latecomers_}) {
       for (const auto& seat : *seats) {
-        if (!seat->gone && !seat->introduction->stands_in) ++expected_;
+        if (!seat->gone && !seat->introduction->stands_in) awaited_.insert(seat->guest.key);
         seat->patience.cancel();
         seat->doubt.cancel();
         seat->is_replaced = true;
-        seat->close(seats == &seats_ ? reason : no_part);
+        seat->close(seats == &seats_ && begun_ ? reason : no_part);
       }
     }
     seats_.clear();
@@ -223,6 +223,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   }
 
   void gather() {
+    is_gathering_ = true;
     gathering_.set(clock_.now() + options_.gathering, [this] {
       if (!closed_ && !broken_) gather_no_longer();
     });
@@ -230,23 +231,15 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
 
   bool is_anew() const { return last_generation_ > 0; }
 
-  // Whoever has not come again by now may come later.
+  // Whoever has not come again by now waits for a place when it does.
   void gather_no_longer() {
     if (plan_ || stopping_) return;
-    if (planning_) return gather();                           // and see whether that comes to an end
-    const std::vector<std::shared_ptr<Seat>> seats = seats_;  // which may change
-    expected_ = 0;
-    for (const auto& seat : seats) {
-      if (seat->ready) {
-        ++expected_;
-      } else {
-        seat->close(LinkError(Failure::kLate, "", "did not come again in time"));
-        std::erase(seats_, seat);
-      }
-    }
-    if (expected_ == 0) return give_up("nobody has come again for another plan");
+    is_gathering_ = false;
+    awaited_.clear();
+    if (seats_.empty()) return give_up("nobody has come again for another plan");
     plan_if_all_are_ready();
   }
+
   bool finished() const {
     if (broken_ || closed_) return true;
     if (!plan_) return stopping_;
@@ -336,9 +329,10 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
         if (!seat->introduction != std::holds_alternative<wire::Introduction>(message) || seat->ended) {
           throw wire::WireError("said something out of turn");
         }
-        const bool may_speak = !seat->is_late || self->rank_of(*seat) < self->seats_.size() ||
-                               std::holds_alternative<wire::Ready>(message) ||
-                               std::holds_alternative<wire::Failed>(message);
+        const bool is_answer =
+            std::holds_alternative<wire::Ready>(message) || std::holds_alternative<wire::Failed>(message);
+        const bool may_speak = !seat->introduction || self->rank_of(*seat) < self->seats_.size() ||
+                               (is_answer && std::ranges::find(self->parked_, seat) == self->parked_.end());
         if (!may_speak) throw wire::WireError("said something out of turn");
         std::visit([&](const auto& content) { self->heard(*seat, content); }, message);
         self->goes_on();
@@ -383,7 +377,8 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     const auto is_busy_otherwise = [&](const auto& seat) {
       return !seat->gone && (seat->ended || seat->is_away || is_entering(*seat));
     };
-    if (std::ranges::any_of(seats_, is_busy_otherwise)) return;
+    const bool hands_on = std::ranges::any_of(plan_->peers, &wire::PlannedPeer::restores);
+    if (hands_on || std::ranges::any_of(seats_, is_busy_otherwise)) return;
     tell([&] { watcher_.stuck(); });
     wire::Plan next = *plan_;
     for (wire::PlannedPeer& peer : next.peers) peer.since = next.generation + 1;
@@ -418,10 +413,11 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   // What another coordinator would need to know, before anybody acts on it.
   void remember() {
     if (!options_.remember) return;
+    const bool moves = moving_ || (is_anew() && !begun_);  // else they gather once more
     options_.remember({.plan = *plan_,
-                       .begun = begun_,
-                       .stopping = stopping_,
-                       .moving = moving_,
+                       .begun = begun_ || moves,
+                       .stopping = stopping_ || moves,
+                       .moving = moves,
                        .covered = covered_,
                        .expelled = expelled_});
   }
@@ -573,10 +569,13 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     }
     const auto same_name = [&](const auto& other) { return other->name() == seat.name() && !other->gone; };
     const bool is_known = std::ranges::any_of(seats_, same_name) || std::ranges::any_of(latecomers_, same_name);
-    if (moving_ ? std::ranges::any_of(parked_, same_name) : is_known) {
+    const auto is_another = [&](const auto& other) { return same_name(other) && other->guest.key != seat.guest.key; };
+    const bool is_taken = std::ranges::any_of(parked_, same_name) || std::ranges::any_of(seats_, is_another);
+    if (moving_ ? is_taken : is_known) {
       refuse(seat, "another peer has the same name; choose one with --name");
     }
-    if (!plan_ && !is_anew() && seats_.size() == expected_) refuse(seat, "the swarm is full");
+    if (!plan_ && !is_anew() && seats_.size() == options_.peers) refuse(seat, "the swarm is full");
+    if (introduction.stands_in && (moving_ || !begun_)) refuse(seat, "nobody has to stand in any more");
     seat.introduction = introduction;
     --strangers_;
     seat.expect_by(clock_.now() + options_.preparation, "open its data and build its model");
@@ -593,7 +592,8 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
 
   void seat_down(const std::shared_ptr<Seat>& seat) {
     if (moving_) return parked_.push_back(seat);
-    seat->is_late = plan_.has_value();
+    awaited_.erase(seat->guest.key);
+    seat->is_late = plan_.has_value() || (is_anew() && !is_gathering_);
     (seat->is_late ? latecomers_ : seats_).push_back(seat);
     watcher_.joined(seat->name());
     relay_.serve(seat->link, seat->guest);
@@ -630,7 +630,8 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
 
   bool all_are_ready() const {
     const auto is_ready = [](const auto& seat) { return seat->ready.has_value(); };
-    return !plan_ && seats_.size() >= expected_ && std::ranges::all_of(seats_, is_ready);
+    const bool all_have_come = is_anew() ? awaited_.empty() && !seats_.empty() : seats_.size() == options_.peers;
+    return !plan_ && all_have_come && std::ranges::all_of(seats_, is_ready);
   }
 
   bool may_plan() const { return !closed_ && !stopping_ && !broken_ && all_are_ready(); }
@@ -750,10 +751,13 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   }
 
   // Whoever comes while no place is free waits for one: somebody may be lost at any time.
-  bool may_be_spare() const { return begun_ && !stopping_ && options_.fits && latecomers_.size() < kMostSpares; }
+  bool may_be_spare() const {
+    return (begun_ || is_anew()) && !stopping_ && options_.fits && latecomers_.size() < kMostSpares;
+  }
 
   // One after another, so that each has links to those before it.
   void settle_latecomers() {
+    if (!begun_) return;
     const auto is_linking = [&](const auto& seat) { return is_entering(*seat) && !seat->linked; };
     const std::vector<std::shared_ptr<Seat>> waiting = latecomers_;
     for (const auto& seat : waiting) {
@@ -980,6 +984,8 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     remember();
     watcher_.began();
     for (const auto& other : seats_) other->say(wire::Begin{.generation = plan_->generation});
+    settle_latecomers();
+    have_second_thoughts();
     changed_.notify();
   }
 
@@ -1138,12 +1144,16 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     if (!plan_) {
       if (!seat.refused) tell([&] { watcher_.left(seat.name(), why); });
       seats_.erase(place);
-      if (is_anew() && expected_ > 1) --expected_;
       if (options_.only_these && !is_anew() && !seat.refused) {
         give_up(fmt::format("{} cannot take part: {}", seat.name(), why));
       }
       if (is_anew()) plan_if_all_are_ready();
+      if (is_anew() && seats_.empty() && awaited_.empty()) give_up("nobody has come again for another plan");
       return changed_.notify();
+    }
+    if (is_anew() && !begun_ && !stopping_) {  // before all had begun by the plan for which they came: they come again
+      tell([&] { watcher_.left(seat.name(), why); });
+      return leave_plan();
     }
     if (!goes_on_without(seat, why) && (begun_ || !stopping_)) {
       fail(seat.name(), why);  // who was told to stop before the beginning just leaves
@@ -1210,6 +1220,10 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     deadline_ = kNever;
     if (vacant_since_) return give_up("nobody has come in the place of those who were lost");
     const bool links = !begun_ && !stopping_;
+    if (links && is_anew()) {
+      for (const auto& seat : seats_) seat->gone = seat->gone || !seat->linked;  // nobody waits for it
+      return leave_plan();
+    }
     for (const auto& seat : seats_) {
       if (seat->is_done() || (links && seat->linked)) continue;
       seat->gone = true;
@@ -1229,7 +1243,8 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   Alarm second_thoughts_;                          // whether another plan would be better,
   Alarm gathering_;                                // and until when those who were there are expected again for it
   Alarm getting_on_;                               // when nobody has said anything for long
-  std::size_t expected_;                           // how many, before there is a plan
+  std::set<net::Fingerprint> awaited_;             // who they are
+  bool is_gathering_ = false;                      // others may join them
   std::uint32_t last_generation_ = 0;              // of the plans before that
   std::vector<std::shared_ptr<Seat>> seats_;       // in the order of ranks, once there is a plan
   std::vector<std::shared_ptr<Seat>> latecomers_;  // who have no place yet

@@ -142,8 +142,8 @@ struct CoordinatorOptions {
   // while after somebody was lost, or has come for whom there is no place. May take long, and is called where long work
   // goes. Left out: never.
   std::function<bool(const wire::Plan& plan, const std::vector<Means>& present, std::uint64_t step)> moves{};
-  // Everybody has ended for that. Nothing if there is nothing left to do. May take long, too.
-  std::function<std::optional<Anew>()> anew{};
+  // Everybody has ended for that, after this step. Nothing if there is nothing left to do. May take long, too.
+  std::function<std::optional<Anew>(std::uint64_t step)> anew{};
   // A cluster has somebody new, who has links to all; or all of it has been `restored`: fills in `here`, `restores` and
   // `from` of each of its places. `step`: the last that anybody has reported. False if it would come too late.
   std::function<bool(wire::PlannedPeer& place, std::uint64_t step, bool restored)> enter{};

@@ -710,7 +710,8 @@ Task<> take_part(Clock& clock, net::Host& host, PeerOptions options, Work& work)
     const bool may_return = error.failure() == Failure::kClosed || error.failure() == Failure::kSilent ||
                             (life->is_late && error.failure() != Failure::kCancelled &&
                              (error.failure() != Failure::kRefused || error.peer() != life->coordinator));
-    if (life->has_begun || !life->is_admitted || !may_return) throw;
+    const bool waits = life->is_admitted || options.patience > Duration{};  // also for an assignment
+    if (life->has_begun || !waits || !may_return) throw;
     throw Displaced(error.failure(), error.peer(), error.text());
   }
 }

@@ -167,7 +167,8 @@ void put_in_place(const fs::path& checkpoints, const fs::path& folder, std::int6
   fs::remove_all(final_name);  // the same step, saved before a resume
   fs::rename(folder, final_name);
   make_durable(checkpoints);
-  const auto all = all_checkpoints(checkpoints);
+  auto all = all_checkpoints(checkpoints);
+  for (; all.back().first > step; all.pop_back()) fs::remove_all(all.back().second);  // the run has gone back before it
   const auto surplus = static_cast<std::int64_t>(all.size()) - std::max<std::int64_t>(1, keep);
   for (std::int64_t i = 0; i < surplus; ++i) fs::remove_all(all[static_cast<std::size_t>(i)].second);
 }
@@ -278,8 +279,9 @@ void take_checkpoint(const fs::path& checkpoints, std::span<const fs::path> fold
   throw InputError("a shard of the checkpoint of step {} lacks an entry", step);
 }
 
-std::optional<fs::path> newest_checkpoint(const fs::path& checkpoints) {
-  const auto all = all_checkpoints(checkpoints);
+std::optional<fs::path> newest_checkpoint(const fs::path& checkpoints, std::int64_t last_step) {
+  auto all = all_checkpoints(checkpoints);
+  while (!all.empty() && all.back().first > last_step) all.pop_back();
   if (all.empty()) return {};
   return all.back().second;
 }

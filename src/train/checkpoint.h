@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -78,8 +79,9 @@ void save_checkpoint(const std::filesystem::path& checkpoints, const CheckpointI
 void take_checkpoint(const std::filesystem::path& checkpoints, std::span<const std::filesystem::path> folders,
                      std::int64_t step, std::int64_t keep);
 
-// The newest checkpoint's folder, if there is any.
-std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& checkpoints);
+// The newest checkpoint's folder, if there is any that is not of a later step.
+std::optional<std::filesystem::path> newest_checkpoint(
+    const std::filesystem::path& checkpoints, std::int64_t last_step = std::numeric_limits<std::int64_t>::max());
 
 // What index.json says. Throws InputError if it is missing, malformed or damaged.
 CheckpointInfo read_checkpoint_info(const std::filesystem::path& checkpoint);

@@ -37,6 +37,10 @@ void Ledger::done(std::int64_t step, const std::vector<bool>& clusters) {
       left_out_.push_back({.cluster = own, .first_step = step, .last_step = step});
     }
   }
+  // Another plan may have fewer clusters.
+  has_changed = has_changed || std::ranges::any_of(left_out_, [&](const observe::LeftOut& other) {
+                  return other.last_step == last_step_ && other.cluster >= static_cast<std::int64_t>(clusters.size());
+                });
   last_step_ = step;
   if (has_changed) save();
 }
@@ -44,6 +48,8 @@ void Ledger::done(std::int64_t step, const std::vector<bool>& clusters) {
 void Ledger::rewound(std::int64_t from, std::int64_t to) {
   last_step_ = to;
   if (from <= to) return;
+  std::erase_if(left_out_, [&](const observe::LeftOut& own) { return own.first_step > to; });
+  for (observe::LeftOut& own : left_out_) own.last_step = std::min(own.last_step, to);
   repeated_.push_back({.first_step = to + 1, .last_step = from});
   save();
 }

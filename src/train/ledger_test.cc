@@ -70,6 +70,21 @@ TEST_F(LedgerTest, StepsThatAreDoneAgainAreNamed) {
   EXPECT_THAT(Ledger(file_, 6).repeated(), ElementsAre(Repeated{.first_step = 6, .last_step = 7}));
 }
 
+TEST_F(LedgerTest, WhatIsDoneAgainIsNotLeftOutYet) {
+  Ledger ledger(file_, 0);
+  do_seven_steps(ledger);
+  ledger.rewound(7, 4);
+  EXPECT_THAT(ledger.left_out(), ElementsAre(LeftOut{.cluster = 0, .first_step = 3, .last_step = 4}));
+}
+
+// Whoever was away when another plan was made is no cluster of that.
+TEST_F(LedgerTest, AClusterThatIsNoMoreHasComeToItsEnd) {
+  Ledger ledger(file_, 0);
+  do_seven_steps(ledger);
+  ledger.done(8, {true});
+  EXPECT_EQ(Ledger(file_, 12).left_out().back(), (LeftOut{.cluster = 1, .first_step = 5, .last_step = 7}));
+}
+
 TEST_F(LedgerTest, AFileThatIsNoneIsNamed) {
   std::ofstream(file_) << "{\"left_out\": 5}";
   EXPECT_THROW(Ledger(file_, 3), InputError);

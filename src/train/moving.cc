@@ -89,8 +89,8 @@ double value_now(const Prospect& prospect) {
 
 bool can_move(const config::Settings& settings, const config::Settings& decided) {
   const bool pulls = decided.sync.method == "palsgd" && decided.sync.pull == "random";
-  return settings.swarm.replan && !settings.swarm.clusters && !settings.pipeline.stages && can_change(decided) &&
-         !pulls;
+  return settings.swarm.replan && decided.sync.method != "none" && !settings.swarm.clusters &&
+         !settings.pipeline.stages && can_change(decided) && !pulls;
 }
 
 double cost_of_moving(const plan::Swarm& swarm, double parameters) {
@@ -101,7 +101,9 @@ double cost_of_moving(const plan::Swarm& swarm, double parameters) {
 }
 
 bool is_worth_moving(const Prospect& prospect) {
-  const auto has_measured = [](const swarm::Means& means) { return !means.ready.layers.empty(); };
+  const auto has_measured = [&](const swarm::Means& means) {
+    return means.ready.layers.size() == prospect.blueprint.model->size();
+  };
   if (!can_move(prospect.blueprint.settings, prospect.decided)) return false;
   if (!std::ranges::all_of(prospect.present, has_measured)) return false;
   const double now = value_now(prospect);

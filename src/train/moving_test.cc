@@ -97,6 +97,14 @@ TEST(MovingTest, SomeRunsStayAsTheyArePlanned) {
   EXPECT_FALSE(can({"sync.method=palsgd"}));
   EXPECT_TRUE(can({"sync.method=palsgd", "sync.pull=every-step"}));
   EXPECT_FALSE(can({"sync.method=gossip"}));
+  EXPECT_FALSE(can({"sync.method=none"})) << "each copy is something of its own";
+}
+
+TEST(MovingTest, WhoeverHasMeasuredAnotherModelIsNotReckonedWith) {
+  const OngoingRun run;
+  std::vector<swarm::Means> four = {peer("a"), peer("b"), peer("c"), peer("d")};
+  four.back().ready.layers.pop_back();
+  EXPECT_FALSE(run.moves(four, 10'000));
 }
 
 TEST(MovingTest, SlowLinksMakeMovingDear) {

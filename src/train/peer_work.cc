@@ -342,6 +342,7 @@ Task<bool> PeerWork::take_over(Member& member, Inheritance inheritance) {
       .steps = from, .samples = entry->first_sample + (from - entry->first_step) * clusters * batch, .equal = equal};
   auto beginning = member.begin_again(start, std::move(entry->connections));
   co_await std::move(beginning);
+  hand_on(member);  // others may have come meanwhile, for whom all wait in the next step
   co_return true;
 }
 
@@ -417,8 +418,7 @@ void PeerWork::hand_on(Member& member) {
       const std::size_t segment = member.rings()[i].segment;
       if (clusters_->segments[segment].stages[heir.cluster] != heir.stage) continue;
       if (equal && step > heir.from) {  // too late
-        boost::asio::post(network_.executor(),
-                          [this, heir, segment] { succession_->disappoint(heir, segment, options_.name); });
+        boost::asio::post(network_.executor(), [this, heir, segment] { succession_->disappoint(heir, segment); });
         continue;
       }
       boost::asio::post(network_.executor(), [this, heir, segment, values = estate_of(member, i, equal)]() mutable {

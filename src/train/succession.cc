@@ -171,18 +171,26 @@ void Succession::give(const Heir& heir, std::size_t segment, std::vector<float> 
   donate(heir.rank, heir.since, donation_channel(heir.since, segment), std::move(values));
 }
 
-void Succession::disappoint(const Heir& heir, std::size_t segment, const std::string& own_name) {
+void Succession::disappoint(const Heir& heir, std::size_t segment) {
   net::Link* link = giving_ ? s_.link_to(heir.rank) : nullptr;
-  if (link == nullptr) return;
-  link->open(donation_channel(heir.since, segment))
-      ->close(LinkError(net::Failure::kLate, own_name, "has gone on already; try again"));
+  if (link != nullptr) decline(*link, donation_channel(heir.since, segment));
+}
+
+// So that nobody waits for it.
+void Succession::decline(net::Link& link, net::ChannelId channel) const {
+  link.open(channel)->close(
+      LinkError(net::Failure::kLate, s_.plan.peers.at(s_.rank).contact.name, "has gone on already; try again"));
 }
 
 // Whoever is new before this stage gets what was there.
 void Succession::give_copy(const wire::PlannedPeer& to, std::size_t rank) {
   const std::vector<std::size_t>& ranks = s_.clusters.ranks[to.cluster];
   if (!buddies_ || ranks[(to.stage + 1) % ranks.size()] != s_.rank) return;
-  if (const auto copy = buddies_->of_previous(to.from)) donate(rank, to.since, copy_channel(to.since), *copy);
+  if (const auto copy = buddies_->of_previous(to.from)) {
+    donate(rank, to.since, copy_channel(to.since), *copy);
+  } else if (net::Link* link = s_.link_to(rank); link != nullptr) {
+    decline(*link, copy_channel(to.since));
+  }
 }
 
 // What is to be given is looked through aside: that takes a while.
@@ -199,7 +207,8 @@ void Succession::spawn_donation(std::size_t rank, std::uint32_t since, net::Chan
                                 std::shared_ptr<const collective::Donation> donation) {
   net::Link* link = giving_ ? s_.link_to(rank) : nullptr;
   const wire::PlannedPeer& place = s_.plan.peers[rank];
-  if (link == nullptr || !place.restores || place.since != since) return;  // it has got it, or does not need it
+  if (link == nullptr) return;
+  if (!place.restores || place.since != since) return decline(*link, channel);  // it has got it, or does not need it
   const auto task = [](Clock& clock, net::Link& to, net::ChannelId over,
                        std::shared_ptr<const collective::Donation> what) -> Task<> {
     try {

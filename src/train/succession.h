@@ -94,7 +94,7 @@ class Succession {
 
   // Gives an heir what it asks for of a segment, or lets it know that there is nothing to wait for.
   void give(const Heir& heir, std::size_t segment, std::vector<float> values);
-  void disappoint(const Heir& heir, std::size_t segment, const std::string& own_name);
+  void disappoint(const Heir& heir, std::size_t segment);
 
   // The coordinator cannot be heard, or can again: then it is told once more what it may not know.
   void set_away() { is_away_ = true; }
@@ -113,6 +113,7 @@ class Succession {
   void begin_copies();
   void give_copy(const wire::PlannedPeer& to, std::size_t rank);
   void donate(std::size_t rank, std::uint32_t since, net::ChannelId channel, std::vector<float> values);
+  void decline(net::Link& link, net::ChannelId channel) const;
   void spawn_donation(std::size_t rank, std::uint32_t since, net::ChannelId channel,
                       std::shared_ptr<const collective::Donation> donation);
 

@@ -182,8 +182,7 @@ swarm::CoordinatorOptions SwarmRun::coordinator_options() {
     const auto is_whole = [&](const std::vector<std::size_t>& ranks) {
       return std::ranges::all_of(ranks, [&](std::size_t rank) { return plan.peers[rank].here; });
     };
-    return can_change(config::changed(blueprint_.settings, plan.settings)) &&
-           std::ranges::any_of(clusters.ranks, is_whole);
+    return can_change(decided_) && std::ranges::any_of(clusters.ranks, is_whole);
   };
   options.rewinds = [this](const wire::Plan& plan) {
     const Clusters clusters(plan, blueprint_.model->size());
@@ -225,7 +224,7 @@ swarm::CoordinatorOptions SwarmRun::coordinator_options() {
   options.moves = [this](const wire::Plan& plan, const std::vector<swarm::Means>& present, std::uint64_t step) {
     return is_worth_moving(plan, present, step);
   };
-  options.anew = [this] { return begin_anew(); };
+  options.anew = [this](std::uint64_t ended) { return begin_anew(ended); };
   options.aside = [this](std::function<void()> work) { return aside_.call(std::move(work)); };
   return options;
 }
@@ -243,17 +242,19 @@ bool SwarmRun::is_worth_moving(const wire::Plan& plan, const std::vector<swarm::
 }
 
 // All have ended, and go on from what they have saved.
-std::optional<swarm::Anew> SwarmRun::begin_anew() {
-  const auto checkpoint = newest_checkpoint(directory_.checkpoints());
-  if (!checkpoint) throw Error("there is to be another plan, but nothing was saved");
-  const CheckpointInfo info = read_checkpoint_info(*checkpoint);
-  if (info.position.step >= decided_.train.steps) return std::nullopt;
-  checkpoint_ = offered(*checkpoint);
-  resumed_ = info;
+std::optional<swarm::Anew> SwarmRun::begin_anew(std::uint64_t ended) {
+  resumed_.reset();  // if whoever was to save was lost, and nobody had before
+  checkpoint_.clear();
+  if (const auto checkpoint = newest_checkpoint(directory_.checkpoints(), static_cast<std::int64_t>(ended))) {
+    resumed_ = read_checkpoint_info(*checkpoint);
+    checkpoint_ = offered(*checkpoint);
+  }
+  const std::int64_t step = resumed_ ? resumed_->position.step : 0;
+  if (step >= decided_.train.steps) return std::nullopt;
   blueprint_.settings.sync.method = decided_.sync.method;  // what is saved is of that one
   return swarm::Anew{.settings = config::to_toml(blueprint_.settings),
                      .checkpoint = checkpoint_,
-                     .step = static_cast<std::uint64_t>(info.position.step)};
+                     .step = static_cast<std::uint64_t>(step)};
 }
 
 RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<void()>& watch,

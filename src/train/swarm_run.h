@@ -68,7 +68,7 @@ class SwarmRun {
  private:
   swarm::CoordinatorOptions coordinator_options();
   bool is_worth_moving(const wire::Plan& plan, const std::vector<swarm::Means>& present, std::uint64_t step) const;
-  std::optional<swarm::Anew> begin_anew();
+  std::optional<swarm::Anew> begin_anew(std::uint64_t ended);
   void keep_measured() const;
 
   Blueprint blueprint_;

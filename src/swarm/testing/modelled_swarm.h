@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <set>
@@ -13,6 +14,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/testing/seeds.h"
+#include "base/units.h"
 #include "base/virtual_world.h"
 #include "net/virtual/virtual_network.h"
 #include "swarm/coordinator.h"
@@ -69,10 +71,8 @@ class ModelledWork : public Work {
         auto waiting = changed_.wait();
         co_await std::move(waiting);
       }
-      for (std::size_t other = 0; other < plan.peers.size(); ++other) {
-        auto meeting = meet(other, step);
-        co_await std::move(meeting);
-      }
+      auto meeting = meet_all(step);
+      co_await std::move(meeting);
       if (!is_whole(rank)) continue;  // this step is lost
       steps_done = step++;
       if (!suspects.empty()) report(wire::Suspected{.culprit = suspects, .text = "brought nonsense"});
@@ -178,6 +178,42 @@ class ModelledWork : public Work {
     return is_whole(rank) && is_whole(other) && plan.peers[other].from < step;
   }
 
+  // All at once, and also those of whom it hears meanwhile.
+  Task<> meet_all(std::uint64_t step) {
+    TaskGroup meetings(clock_.executor());
+    for (std::set<std::size_t> met;;) {
+      for (std::size_t other = 0; other < plan.peers.size(); ++other) {
+        if (other != rank && meets(other, step) && met.insert(other).second) {
+          ++under_way_;
+          meetings.spawn(catch_up_with(other, step));
+        }
+      }
+      if (under_way_ == 0) break;
+      auto waiting = changed_.wait();
+      co_await std::move(waiting);
+    }
+    auto joined = meetings.join();
+    co_await std::move(joined);
+  }
+
+  // Whoever has come is met in all steps since, though this one has heard of it too late.
+  Task<> catch_up_with(std::size_t other, std::uint64_t step) {
+    struct Notice {
+      ~Notice() {
+        --work.under_way_;
+        work.changed_.notify();
+      }
+      ModelledWork& work;
+    } const notice{*this};
+    std::uint64_t& last = met_until_[other];
+    last = std::max({last, plan.first_step, plan.peers[rank].from, plan.peers[other].from});
+    while (last < step && meets(other, step)) {
+      auto meeting = meet(other, last + 1);
+      co_await std::move(meeting);
+      ++last;
+    }
+  }
+
   // In another generation they try again.
   Task<> meet(std::size_t other, std::uint64_t step) {
     for (bool has_met = false; !has_met && other != rank && meets(other, step);) {
@@ -223,25 +259,52 @@ class ModelledWork : public Work {
   Files* files_ = nullptr;
   const std::vector<net::Link*>* links_ = nullptr;
   std::map<std::size_t, std::pair<std::pair<net::Link*, std::uint32_t>, std::unique_ptr<net::Channel>>> channels_;
+  std::size_t under_way_ = 0;                       // meetings
+  std::map<std::size_t, std::uint64_t> met_until_;  // others, and the last step in which it has met them
   Signal changed_;
 };
 
-// Writes down what it sees.
+// Writes down what it sees, and says it if the environment has ROOKERY_TELL: for looking into a seed that has failed.
 class Witness : public Watcher {
  public:
-  void joined(const std::string& peer) override { who_joined.push_back(peer); }
-  void refused(const std::string& peer, const std::string& why) override { refusals[peer] = why; }
-  void left(const std::string& peer, const std::string&) override { who_left.push_back(peer); }
+  explicit Witness(Clock* clock = nullptr) : clock_(clock) {}
+
+  void joined(const std::string& peer) override {
+    tell("joined", peer);
+    who_joined.push_back(peer);
+  }
+  void ready(const std::string& peer, const wire::Ready&) override { tell("ready", peer); }
+  void restores(const std::string& peer) override { tell("restores", peer); }
+  void restored(const std::string& peer) override { tell("restored", peer); }
+  void refused(const std::string& peer, const std::string& why) override {
+    tell("refused", peer, why);
+    refusals[peer] = why;
+  }
+  void left(const std::string& peer, const std::string& why) override {
+    tell("left", peer, why);
+    who_left.push_back(peer);
+  }
   void planned(const wire::Plan& p) override {
+    tell("planned", fmt::format("generation {}, {} peers", p.generation, p.peers.size()));
     plan = p;
     steps.clear();
     clusters.clear();
     for (const wire::PlannedPeer& place : p.peers) steps[place.contact.name] = p.first_step;
   }
-  void stuck() override { was_stuck = true; }
-  void moves() override { has_moved = true; }
+  void stuck() override {
+    tell("stuck");
+    was_stuck = true;
+  }
+  void moves() override {
+    tell("moves");
+    has_moved = true;
+  }
+  void moved(std::uint64_t step) override { tell("moved", fmt::format("after step {}", step)); }
 
-  void began() override { has_begun = true; }
+  void began() override {
+    tell("began");
+    has_begun = true;
+  }
 
   // Every step of whoever trains is reported once, whatever happens to the coordinator meanwhile.
   void stepped(const std::string& peer, const wire::StepReport& report) override {
@@ -249,12 +312,17 @@ class Witness : public Watcher {
     EXPECT_EQ(report.step, steps[peer] + 1) << peer;
     steps[peer] = report.step;
   }
-  void ended(const std::string& peer, const wire::Ended&) override { who_ended.insert(peer); }
-  void lost(const std::string& peer, const std::string&) override {
+  void ended(const std::string& peer, const wire::Ended&) override {
+    tell("ended", peer);
+    who_ended.insert(peer);
+  }
+  void lost(const std::string& peer, const std::string& why) override {
+    tell("lost", peer, why);
     who_was_lost.push_back(peer);
     for (const std::string& mate : mates_of(peer)) steps.erase(mate);
   }
   void entered(const wire::PlannedPeer& peer) override {
+    tell("entered", peer.contact.name);
     who_entered.push_back(peer.contact.name);
     clusters[peer.contact.name] = peer.cluster;
     steps[peer.contact.name] = peer.from;
@@ -265,6 +333,7 @@ class Witness : public Watcher {
   void expelled(const std::string& peer, const std::string&) override { who_was_expelled.push_back(peer); }
   // Its peers begin where the coordinator before knew that all of them were.
   void taken_up(const wire::Plan& p) override {
+    tell("taken up", fmt::format("generation {}", p.generation));
     plan = p;
     std::uint64_t all = std::numeric_limits<std::uint64_t>::max();
     for (const auto& [name, step] : steps) all = std::min(all, step);
@@ -275,8 +344,14 @@ class Witness : public Watcher {
       if (std::ranges::none_of(p.peers, mate_is_away)) steps[place.contact.name] = std::max(all, place.from);
     }
   }
-  void returned(const std::string& peer) override { who_returned.insert(peer); }
-  void missed(const std::string& who, const std::string& by, const std::string&) override { misses.emplace(who, by); }
+  void returned(const std::string& peer) override {
+    tell("returned", peer);
+    who_returned.insert(peer);
+  }
+  void missed(const std::string& who, const std::string& by, const std::string&) override {
+    tell("missed", who, "by " + by);
+    misses.emplace(who, by);
+  }
 
   std::vector<std::string> who_joined, who_left, who_was_lost, who_entered, who_was_expelled;
   std::multiset<std::string> who_returned;
@@ -289,7 +364,14 @@ class Witness : public Watcher {
   wire::Plan plan;
   bool has_begun = false, was_stuck = false, has_moved = false;
 
+  void tell(const char* what, const std::string& whom = "", const std::string& why = "") const {
+    if (clock_ == nullptr || std::getenv("ROOKERY_TELL") == nullptr) return;
+    fmt::print(stderr, "{} {} {} {}\n", format_duration(clock_->now().time_since_epoch()), what, whom, why);
+  }
+
  private:
+  Clock* clock_;
+
   std::vector<std::string> mates_of(const std::string& peer) {
     if (clusters.empty()) {
       for (const wire::PlannedPeer& place : plan.peers) clusters[place.contact.name] = place.cluster;
@@ -352,6 +434,7 @@ struct SwarmTest : ::testing::Test {
   Task<> restart(Duration when, Duration away) {
     co_await world_.clock().sleep_for(when);
     if (is_over_ || !memory_ || !memory_->begun) co_return;  // there is nothing to take up
+    witness_.tell("-- the coordinator ends", "for " + format_duration(away));
     network_.crash("coordinator");
     coordinator_.reset();
     coordinators_.back()->close();
@@ -399,6 +482,7 @@ struct SwarmTest : ::testing::Test {
                                 {.ticket = ticket_, .addresses = addresses, .patience = patience_}, *peer.work);
         co_await std::move(living);
       } catch (const Displaced& error) {
+        witness_.tell("displaced", name, error.what());
         displaced = world_.clock().now();
         again = patience_ > Duration{} && peer.lives < 20;
         if (!again) peer.failure = error.what();
@@ -443,7 +527,7 @@ struct SwarmTest : ::testing::Test {
   std::vector<std::unique_ptr<net::Host>> hosts_;
   CoordinatorOptions options_;
   std::unique_ptr<Coordinator> coordinator_;
-  Witness witness_;
+  Witness witness_{&world_.clock()};
   wire::Ticket ticket_;
   const net::Identity identity_ = net::Identity::generate();  // the coordinator's
   std::vector<net::Host*> coordinators_;                      // where they listened
