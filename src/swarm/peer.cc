@@ -93,6 +93,15 @@ class Links {
     background.spawn(accept_latecomers());
   }
 
+  // Those who have no place any more may be silent, and this end may not have noticed yet: nobody waits for them.
+  void part_with_lost(const wire::Plan& plan) {
+    for (std::size_t other = 0; other < plan.peers.size(); ++other) {
+      net::Link* link = meetings_[other].link.get();
+      if (!plan.peers[other].empty || link == nullptr || link->has_ended()) continue;
+      link->close(LinkError(Failure::kLate, "", "the others go on without it"));
+    }
+  }
+
   // From now on: whenever a link to whoever has a place has ended.
   using Missed = std::function<void()>;
   void tell_who_is_missed(Missed missed) {
@@ -423,6 +432,7 @@ void take_next(const wire::Plan& plan, Life& life, Links& links) {
   const wire::PlannedPeer& own = plan.peers[links.rank()];
   if (own.restores && own.rewinds) life.forget_after(own.from);
   links.expect(plan, life.background);
+  links.part_with_lost(plan);
   if (life.has_begun) say_who_is_missed(life, links);
 }
 
