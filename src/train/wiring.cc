@@ -260,8 +260,8 @@ ClusterConnections Wiring::cluster_connections(std::uint32_t generation) {
   borders_.clear();
   cluster_rounds_.reset();
   const std::vector<std::size_t>& own = clusters_.ranks[cluster_];
-  const auto missing = std::ranges::find_if(
-      own, [this](std::size_t rank) { return rank != rank_ && link_to_(rank) == nullptr; });
+  const auto missing =
+      std::ranges::find_if(own, [this](std::size_t rank) { return rank != rank_ && link_to_(rank) == nullptr; });
   if (missing != own.end() && generation > 0) {
     throw net::LinkError(net::Failure::kClosed, plan_.peers[*missing].contact.name, "is not linked up");
   }
