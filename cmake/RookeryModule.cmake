@@ -16,6 +16,12 @@ if(ROOKERY_MOLD)
   target_link_options(rookery_options INTERFACE -fuse-ld=mold)
 endif()
 
+# A test that takes longer than this hangs.
+set(ROOKERY_TEST_TIMEOUT 300)
+if(ROOKERY_SANITIZE)
+  set(ROOKERY_TEST_TIMEOUT 900)
+endif()
+
 # rookery_module(NAME [TORCH] [PRECOMPILE header] [FOLDERS dir...] [USES lib...] [TEST_USES lib...])
 #
 # The static library rookery_NAME from the *.cc of this folder, internal/ and FOLDERS; the test program NAME_test from
@@ -55,7 +61,7 @@ function(rookery_module name)
     elseif(arg_TORCH)
       rookery_precompile(${name}_test)
     endif()
-    gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
+    gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${ROOKERY_TEST_TIMEOUT})
   endif()
 endfunction()
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "base/testing/seeds.h"
 #include "collective/testing/virtual_ring.h"
 
 namespace rookery::collective {
@@ -135,12 +136,7 @@ TEST(RingAllReduceRoundsTest, WhatCodecsLoseComesBackInLaterRounds) {
   }
 }
 
-// Sanitizers make everything many times slower; what they look for does not need many repetitions.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr std::uint64_t kSeeds = 20;
-#else
-constexpr std::uint64_t kSeeds = 700;
-#endif
+constexpr std::uint64_t kSeeds = repetitions(700);
 
 // Faults. Whatever happens, and whenever: every survivor is told in time who failed, or has the right sum.
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "base/testing/seeds.h"
 #include "collective/testing/virtual_mesh.h"
 
 namespace rookery::collective {
@@ -274,11 +275,7 @@ TEST(RobustReduceLieTest, OfTwoOnlyWhatIsNoNumberIsFound) {
 
 // Faults. Whatever happens, and whenever: every survivor is told in time who failed, or has the right mean.
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr std::uint64_t kSeeds = 10;
-#else
-constexpr std::uint64_t kSeeds = 100;
-#endif
+constexpr std::uint64_t kSeeds = repetitions(100);
 
 TEST(RobustReduceFaultTest, EverySurvivorIsToldWhoFailedWheneverItHappens) {
   constexpr std::size_t kMembers = 4, kLength = 60000, kVictim = 2;

@@ -194,6 +194,15 @@ void fill_with_secret(std::span<std::byte> bytes) {
 
 Identity Identity::generate() { return Identity(with_certificate(new_key())); }
 
+Identity Identity::from_seed(std::uint64_t seed) {
+  const std::string text = fmt::format("rookery identity {}", seed);
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> raw{};
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), raw.data());
+  KeyPointer key(EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, raw.data(), raw.size()));
+  if (!key) throw Error("a key could not be made: {}", openssl_error());
+  return Identity(with_certificate(std::move(key)));
+}
+
 void Identity::save(const std::filesystem::path& file) const { write_key(file, *key_->key); }
 
 Identity Identity::load_or_create(const std::filesystem::path& file) {

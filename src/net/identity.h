@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -37,6 +38,9 @@ class Identity {
  public:
   // A new one, kept in memory only.
   static Identity generate();
+
+  // The same for the same seed, for worlds that must come again: whoever knows the seed knows the key.
+  static Identity from_seed(std::uint64_t seed);
 
   // The one in `file`, which is made on first use, readable for its owner alone. Throws InputError naming the file if
   // it cannot be read or written, holds something else, or others may read it.

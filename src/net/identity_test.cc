@@ -36,6 +36,13 @@ TEST_F(IdentityTest, IsMadeOnceAndKeptForItsOwnerAlone) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "deep"), {}), 1);
 }
 
+TEST_F(IdentityTest, ComesAgainFromASeed) {
+  EXPECT_EQ(Identity::from_seed(7).fingerprint(), Identity::from_seed(7).fingerprint());
+  EXPECT_NE(Identity::from_seed(7).fingerprint(), Identity::from_seed(8).fingerprint());
+  const auto text = std::as_bytes(std::span("a promise"));
+  EXPECT_TRUE(is_signed_by(Identity::from_seed(7).public_key(), text, Identity::from_seed(7).sign(text)));
+}
+
 TEST_F(IdentityTest, RefusesKeysThatOthersCanReadOrThatAreNone) {
   const fs::path file = folder_ / "key.pem";
   Identity::load_or_create(file);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "base/testing/seeds.h"
 #include "collective/testing/virtual_mesh.h"
 #include "pipeline/link_borders.h"
 
@@ -120,7 +121,7 @@ class Pipeline {
 // Whatever stages and links take: every label meets its own activations, nobody waits for ever, nobody keeps more than
 // its limit, and no gradient is older than its bound.
 TEST(StageRunner, KeepsOrderBoundsAndPaceOverAThousandSchedules) {
-  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+  for (std::uint64_t seed = 0; seed < repetitions(1000); ++seed) {
     Random random({seed, 99});
     const std::size_t stages = 1 + random.below(6);
     const std::uint64_t frequency = 1 + random.below(3);

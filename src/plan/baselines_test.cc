@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "base/testing/seeds.h"
 #include "plan/planner.h"
 
 namespace rookery::plan {
@@ -59,7 +60,7 @@ TEST(BaselinesTest, TheGeneticAlgorithmFindsClustersThatHoldTheModel) {
 
 // By the runtime model. What simulation says is in the benchmarks.
 TEST(BaselinesTest, ThePlannerIsNeverWorse) {
-  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+  for (std::uint64_t seed = 1; seed <= repetitions(12); ++seed) {
     const Job job{.model = layers(), .samples = 8, .goal = seed % 2 == 0 ? Goal::kLoss : Goal::kSamples};
     const Swarm swarm = mixed_swarm(seed, 8);
     const ScheduleOptions schedule{.schedule = Schedule::kAsync, .micro_batches = 4};

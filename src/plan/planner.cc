@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "base/random.h"
 
 namespace rookery::plan {
@@ -40,10 +42,7 @@ class Planner {
     if (wishes_.sizes) {
       add_with(*wishes_.sizes);
     } else {
-      for (const ScheduleOptions& schedule : wishes_.schedules) {
-        for (const std::size_t clusters : cluster_counts(swarm_.peers.size(), job_.model.size()))
-          add(schedule, clusters);
-      }
+      add_all();
     }
     if (options_.empty()) refuse();
     sort_options();
@@ -119,6 +118,23 @@ class Planner {
       if (!pipelines) break;
     }
     if (options_.empty() && failure) std::rethrow_exception(failure);
+  }
+
+  // Every schedule with every number of clusters: those have nothing to do with each other, and all cores work.
+  void add_all() {
+    std::vector<std::pair<ScheduleOptions, std::size_t>> choices;
+    for (const ScheduleOptions& schedule : wishes_.schedules) {
+      for (const std::size_t clusters : cluster_counts(swarm_.peers.size(), job_.model.size())) {
+        choices.emplace_back(schedule, clusters);
+      }
+    }
+    std::vector<std::vector<Option>> found(choices.size());
+    for_all(choices.size(), [&](std::size_t i) {
+      Planner planner(job_, swarm_, wishes_);
+      planner.add(choices[i].first, choices[i].second);
+      found[i] = std::move(planner.options_);
+    });
+    for (std::vector<Option>& some : found) std::ranges::move(some, std::back_inserter(options_));
   }
 
   void add(const ScheduleOptions& schedule, std::size_t clusters) {

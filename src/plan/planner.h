@@ -16,7 +16,7 @@ struct Wishes {
   std::optional<Cut> cut{};                         // of clusters with as many stages
   std::vector<ScheduleOptions> schedules{{}};       // to choose from, where clusters have stages
   std::vector<MethodOptions> methods{{}};           // to choose from, where there are several clusters
-  // What has to be kept of each parameter.
+  // What has to be kept of each parameter. Called by several threads at once.
   std::function<Keeping(const MethodOptions&, std::size_t clusters, Schedule)> keeping{};
 };
 

@@ -85,7 +85,7 @@ TEST_F(SwarmTest, StopEndsEverybodyAfterTheirStep) {
 
 // However far each has come when it is told to stop: all end after the same step, and nobody is lost by that.
 TEST_F(SwarmTest, StopAtAnyMomentEndsAllAtTheSameStep) {
-  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+  for (std::uint64_t seed = 0; seed < repetitions(150); ++seed) {
     struct Once : SwarmTest {
       void TestBody() override {}
     } once;
@@ -123,7 +123,7 @@ TEST_F(SwarmTest, WhoeverHearsLateOfASurveyIsWaitedFor) {
 
 // Whoever goes while links are looked at makes room for another, whenever that is; the others link up anew.
 TEST_F(SwarmTest, APeerThatGoesBeforeThePlanIsReplacedAtAnyMoment) {
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  for (std::uint64_t seed = 0; seed < repetitions(60); ++seed) {
     struct Once : SwarmTest {
       void TestBody() override {}
     } once;
@@ -221,7 +221,7 @@ TEST_F(FilesTest, AFileThatIsGoneOrDamagedEndsOnlyWhoeverWantedIt) {
 
 // Whenever a peer is lost: the run ends, everybody is told who it was, and nobody waits for ever.
 TEST_F(SwarmTest, ALostPeerEndsTheRunWithItsName) {
-  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+  for (std::uint64_t seed = 0; seed < repetitions(150); ++seed) {
     Random random({seed, word_of("lost")});
     struct Once : SwarmTest {
       void TestBody() override {}
@@ -254,6 +254,7 @@ TEST_F(SwarmTest, TheOthersGoOnWithoutThoseWhoAreLost) {
   std::size_t lost_in_the_run = 0;
   const Seeds seeds = seeds_of(100);
   for (std::uint64_t seed = seeds.first; seed < seeds.last; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
     Random random({seed, word_of("go on")});
     struct Once : SwarmTest {
       void TestBody() override {}
@@ -279,10 +280,10 @@ TEST_F(SwarmTest, TheOthersGoOnWithoutThoseWhoAreLost) {
     const std::string ending = once.run(std::move(tasks));
     for (const auto& [name, peer] : once.peers_) EXPECT_TRUE(peer.over) << name;
     if (!once.witness_.has_begun) continue;  // before the run had begun
-    EXPECT_EQ(ending, "") << "seed " << seed;
+    EXPECT_EQ(ending, "");
     for (const char* name : {"a", "c", "e"}) {
-      EXPECT_EQ(once.peers_[name].work->steps_done, 200u) << name << ", seed " << seed;
-      EXPECT_FALSE(once.peers_[name].failure) << name << ", seed " << seed;
+      EXPECT_EQ(once.peers_[name].work->steps_done, 200u) << name;
+      EXPECT_FALSE(once.peers_[name].failure) << name;
     }
     lost_in_the_run += once.witness_.who_was_lost.size();
   }
@@ -367,7 +368,7 @@ TEST_F(SwarmTest, WhoeverComesLaterTakesAFreePlace) {
 // Somebody who comes with a ticket, and whatever it then does.
 struct IntruderTest : SwarmTest {
   Task<> intrude(std::string name, std::function<Task<>(Talk&, net::Host&)> what, std::string& ending) {
-    net::Host& host = add_host(name);
+    net::Host& host = add_host(name, next_identity());
     auto dialling = host.dial(ticket_);
     net::Meeting meeting = co_await std::move(dialling);
     {
@@ -554,7 +555,7 @@ TEST_F(SwarmTest, NonsenseIsNobodyElsesProblem) {
                                                     wire::Evaluated{.split = "eval"},
                                                     wire::Assignment{.settings = "x"}};
   const auto intrude = [&](std::size_t i) -> Task<> {
-    net::Host& host = add_host("intruder-" + std::to_string(i));
+    net::Host& host = add_host("intruder-" + std::to_string(i), next_identity());
     auto dialling = host.dial(ticket_);
     net::Meeting meeting = co_await std::move(dialling);
     Talk talk(*meeting.link);

@@ -204,7 +204,7 @@ TEST(ChangingRoundsTest, ARoundHasOneOutcome) {
         if (number == 0) began_anew += rounds.repeated();
       }
       EXPECT_LT(places.clock().now(), Time(1s));
-      auto staying = places.clock().sleep_until(Time(1min));
+      auto staying = places.clock().sleep_until(Time(2s));
       co_await std::move(staying);
     };
     for (const auto& outcome : places.mesh().run(task, Time(1h))) EXPECT_FALSE(outcome) << outcome->what();
@@ -294,7 +294,7 @@ TEST(ChangingRoundsTest, WhateverHappensARoundHasOneOutcome) {
         auto joined = others.join();
         co_await std::move(joined);
       }
-      auto staying = places.clock().sleep_until(Time(5min));
+      auto staying = places.clock().sleep_until(Time(20s));
       co_await std::move(staying);
     };
     for (const auto& outcome : places.mesh().run(task, Time(1h))) EXPECT_FALSE(outcome) << outcome->what();

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/testing/seeds.h"
 #include "collective/testing/virtual_mesh.h"
 #include "train/tensor_compute.h"
 #include "train/wiring.h"
@@ -299,11 +300,7 @@ void write_stripes(const std::filesystem::path& folder) {
 
 // Batch norm is over a micro-batch, in one process as in several.
 TEST(PipelineTest, AResnetIsTheSameHoweverItIsCut) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  constexpr std::int64_t kSteps = 2;
-#else
-  constexpr std::int64_t kSteps = 50;
-#endif
+  constexpr auto kSteps = static_cast<std::int64_t>(repetitions(20));
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "stripes";
   write_stripes(folder);
   expect_the_loss_curve_of_one_process({"model.kind=resnet18", "data.source=" + folder.string(), "train.optimizer=sgd",

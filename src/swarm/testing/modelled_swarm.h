@@ -398,8 +398,11 @@ struct SwarmTest : ::testing::Test {
     world_.run(world_.clock().now() + 1h);
   }
 
-  net::Host& add_host(const std::string& name, std::optional<net::Admission> admission = {},
-                      const net::Identity& identity = net::Identity::generate()) {
+  // Keys are drawn in the order in which they are asked for: a schedule comes again to the byte.
+  net::Identity next_identity() { return net::Identity::from_seed(++identities_); }
+
+  net::Host& add_host(const std::string& name, const net::Identity& identity,
+                      std::optional<net::Admission> admission = {}) {
     transports_.push_back(network_.transport(name));
     net::HostOptions options{.name = name, .encrypt = false, .share_memory = false};
     options.admission = admission;
@@ -420,7 +423,7 @@ struct SwarmTest : ::testing::Test {
   void start_coordinator(Watcher& watcher) {
     net::Admission admission;
     admission.secret.fill(std::byte{5});
-    net::Host& host = add_host("coordinator", admission, identity_);
+    net::Host& host = add_host("coordinator", identity_, admission);
     host.listen("coordinator", [](const net::Guest& guest) {
       if (!guest.ticket) throw net::LinkError(net::Failure::kRefused, "", "has no ticket");
     });
@@ -464,7 +467,7 @@ struct SwarmTest : ::testing::Test {
     where_[name] = host_name;
     transports_.push_back(network_.transport(host_name));
     hosts_.push_back(
-        std::make_unique<net::Host>(world_.clock(), *transports_.back(), net::Identity::generate(),
+        std::make_unique<net::Host>(world_.clock(), *transports_.back(), next_identity(),
                                     net::HostOptions{.name = name, .encrypt = false, .share_memory = false}));
     net::Host& host = *hosts_.back();
     host.listen(host_name, [](const net::Guest&) {});
@@ -517,7 +520,16 @@ struct SwarmTest : ::testing::Test {
     TaskGroup group(world_.executor());
     group.spawn(coordinate());
     for (Task<>& task : tasks) group.spawn(std::move(task));
-    world_.run(group.join(), world_.clock().now() + 1h);
+    try {
+      world_.run(group.join(), world_.clock().now() + 1h);
+    } catch (const Error& error) {
+      std::string waiting = is_over_ ? "" : "the coordinator";
+      for (const auto& [name, peer] : peers_) {
+        if (!peer.over) waiting += (waiting.empty() ? "" : ", ") + name;
+      }
+      ADD_FAILURE() << error.what() << ": " << waiting;
+      std::_Exit(1);  // what tasks that never end refer to cannot be taken from them
+    }
     return ending;
   }
 
@@ -529,10 +541,11 @@ struct SwarmTest : ::testing::Test {
   std::unique_ptr<Coordinator> coordinator_;
   Witness witness_{&world_.clock()};
   wire::Ticket ticket_;
-  const net::Identity identity_ = net::Identity::generate();  // the coordinator's
-  std::vector<net::Host*> coordinators_;                      // where they listened
-  std::optional<Memory> memory_;                              // what the coordinator has kept
-  Duration patience_{};                                       // of peers with the coordinator
+  std::uint64_t identities_ = 0;
+  const net::Identity identity_ = next_identity();  // the coordinator's
+  std::vector<net::Host*> coordinators_;            // where they listened
+  std::optional<Memory> memory_;                    // what the coordinator has kept
+  Duration patience_{};                             // of peers with the coordinator
   bool is_over_ = false;
   std::map<std::string, Joined> peers_;
   std::map<std::string, std::string> where_;
