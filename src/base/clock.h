@@ -3,8 +3,8 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <utility>
+#include <vector>
 
 #include "base/task.h"
 
@@ -40,21 +40,32 @@ class Clock {
   explicit Clock(Executor executor) : executor_(std::move(executor)) {}
 
   // When the next alarm is due; kNever if none is set.
-  Time next_due() const { return alarms_.empty() ? kNever : alarms_.begin()->first.first; }
+  Time next_due() const { return alarms_.empty() ? kNever : alarms_.front().when; }
 
   // Rings the first alarm if it is due by `now`. False if none is.
   bool ring_one(Time now);
 
  private:
   friend class Alarm;
-  using Key = std::pair<Time, std::uint64_t>;  // alarms of the same time ring in the order in which they were set
+
+  // Alarms of the same time ring in the order in which they were set.
+  struct Due {
+    Time when;
+    std::uint64_t order;
+    Alarm* alarm;
+
+    bool operator<(const Due& other) const { return when != other.when ? when < other.when : order < other.order; }
+  };
 
   virtual void next_due_changed() = 0;
 
-  using Alarms = std::map<Key, Alarm*>;
+  void add(Time when, Alarm& alarm);
+  void remove(std::size_t at);
+  void settle(std::size_t at, const Due& due);  // at this place, or where it belongs above or below
+  void put(std::size_t at, const Due& due);
 
   Executor executor_;
-  Alarms alarms_;
+  std::vector<Due> alarms_;  // a heap: none is due before the one at (its place - 1) / 4, and each knows its place
   std::uint64_t set_so_far_ = 0;
 };
 
@@ -76,7 +87,7 @@ class Alarm {
 
   Clock& clock_;
   bool is_set_ = false;
-  Clock::Alarms::iterator at_;  // only if it is set
+  std::size_t at_ = 0;  // its place in the clock's heap, if it is set
   std::function<void()> ring_;
 };
 

@@ -7,7 +7,6 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/use_awaitable.hpp>
 
 #include "base/wall_clock.h"
 
@@ -27,7 +26,7 @@ class LoopThread {
   // Runs a task there; whoever awaits this stays where it is, and gets what the task returns or throws.
   template <typename T>
   Task<T> run(Task<T> task) {
-    return boost::asio::co_spawn(io_, std::move(task), boost::asio::use_awaitable);
+    return boost::asio::co_spawn(io_, std::move(task), kAwaitable);
   }
 
   // The same for what is no task: work that takes long.

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "base/clock.h"
@@ -32,14 +31,9 @@ class Signal {
   void notify();
 
  private:
-  struct Waiter {
-    virtual ~Waiter() = default;
-    virtual void resume() = 0;  // by post
-  };
-  template <typename Handler>
-  struct WaiterOf;
+  using Waiter = boost::asio::async_result<boost::asio::use_awaitable_t<Executor>, void()>::handler_type;
 
-  std::vector<std::unique_ptr<Waiter>> waiters_;
+  std::vector<Waiter> waiters_;
 };
 
 }  // namespace rookery

@@ -2,7 +2,6 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/use_awaitable.hpp>
 
 #include "base/signal.h"
 
@@ -10,7 +9,7 @@ namespace rookery {
 
 namespace asio = boost::asio;
 
-Task<> yield() { co_await asio::post(asio::use_awaitable); }
+Task<> yield() { co_await asio::post(kAwaitable); }
 
 struct TaskGroup::State {
   explicit State(Executor e) : executor(std::move(e)) {}

@@ -3,18 +3,23 @@
 #include <exception>
 #include <memory>
 
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_awaitable.hpp>
 
 namespace rookery {
+
+// What tasks run on: the loop of a network thread, or the virtual world. Its type is known, so that resuming a task
+// costs little.
+using Executor = boost::asio::io_context::executor_type;
 
 // A coroutine of the protocol. It starts when it is awaited (or spawned), runs on one executor, and reports failure by
 // throwing.
 template <typename T = void>
-using Task = boost::asio::awaitable<T>;
+using Task = boost::asio::awaitable<T, Executor>;
 
-// What tasks run on: the loop of a network thread, or the virtual world.
-using Executor = boost::asio::any_io_executor;
+// What makes an operation of Asio one that a task can await.
+inline constexpr boost::asio::use_awaitable_t<Executor> kAwaitable;
 
 // Lets everything else that is ready on the executor run first.
 Task<> yield();

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/heap.h"
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/run_output.h"
@@ -73,6 +74,7 @@ void say(const simulate::Simulation& simulation, const simulate::Outcome& outcom
 }
 
 int simulate(SimulateOptions options) {
+  prefer_large_pages(std::size_t{8} << 30);
   const config::Scenario scenario = scenario_of(options);
   if (options.out.empty()) options.out = (std::filesystem::path("runs") / scenario.settings.name).string();
   train::use_threads(scenario.settings.train.threads);

@@ -9,7 +9,6 @@
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/redirect_error.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -226,7 +225,7 @@ class Peer {
     boost::asio::posix::stream_descriptor descriptor(world_.executor(), ::dup(control_.fd()));
     boost::system::error_code error;
     co_await descriptor.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                                   boost::asio::redirect_error(boost::asio::use_awaitable, error));
+                                   boost::asio::redirect_error(kAwaitable, error));
   }
 
   ControlSocket& control_;

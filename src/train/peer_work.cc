@@ -8,7 +8,6 @@
 #include <ATen/ATen.h>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/use_awaitable.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -715,13 +714,13 @@ void PeerWork::write_checkpoint(Member& member) {
 template <typename T>
 Task<T> PeerWork::ask_network(std::function<T()> question) {
   const auto answer = [](std::function<T()> asked) -> Task<T> { co_return asked(); };
-  auto asking = boost::asio::co_spawn(network_.executor(), answer(std::move(question)), boost::asio::use_awaitable);
+  auto asking = boost::asio::co_spawn(network_.executor(), answer(std::move(question)), kAwaitable);
   co_return co_await std::move(asking);
 }
 
 template <typename T>
 Task<T> PeerWork::ask_network_for(Task<T> task) {
-  return boost::asio::co_spawn(network_.executor(), std::move(task), boost::asio::use_awaitable);
+  return boost::asio::co_spawn(network_.executor(), std::move(task), kAwaitable);
 }
 
 Task<bool> PeerWork::is_of_first_cluster(std::string culprit, bool whole_copy, std::int64_t step) {

@@ -7,7 +7,6 @@
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/redirect_error.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <openssl/crypto.h>
 
@@ -68,11 +67,11 @@ Task<std::unique_ptr<Pipe>> SharedMemoryOffer::hand_over(Time deadline) {
     socket.close(ignored);
   });
   error_code error;
-  co_await socket_->acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
+  co_await socket_->acceptor.async_accept(socket, asio::redirect_error(kAwaitable, error));
   std::array<std::byte, 16> said{};
   if (!error) {
     const auto buffer = asio::buffer(said.data(), said.size());
-    co_await asio::async_read(socket, buffer, asio::redirect_error(asio::use_awaitable, error));
+    co_await asio::async_read(socket, buffer, asio::redirect_error(kAwaitable, error));
   }
   if (error) throw LinkError(Failure::kLate, "", "did not pick up shared memory in time");
   if (CRYPTO_memcmp(said.data(), token_.data(), token_.size()) != 0) {
@@ -92,10 +91,10 @@ Task<std::unique_ptr<Pipe>> pick_up_shared_memory(Clock& clock, std::string name
     });
     error_code error;
     const auto endpoint = endpoint_of(name);
-    co_await socket.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error));
+    co_await socket.async_connect(endpoint, asio::redirect_error(kAwaitable, error));
     if (!error) {
       const auto buffer = asio::buffer(token.data(), token.size());
-      co_await asio::async_write(socket, buffer, asio::redirect_error(asio::use_awaitable, error));
+      co_await asio::async_write(socket, buffer, asio::redirect_error(kAwaitable, error));
     }
     if (error) throw LinkError(Failure::kUnreachable, "", "offers shared memory that cannot be picked up");
   }

@@ -8,7 +8,6 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/redirect_error.hpp>
-#include <boost/asio/use_awaitable.hpp>
 
 #include "base/signal.h"
 #include "net/error.h"
@@ -93,7 +92,7 @@ Task<> watch_socket(std::shared_ptr<State> state) {
   try {
     while (!state->closed) {
       boost::system::error_code ended;
-      co_await state->socket.async_wait(UnixSocket::wait_read, asio::redirect_error(asio::use_awaitable, ended));
+      co_await state->socket.async_wait(UnixSocket::wait_read, asio::redirect_error(kAwaitable, ended));
       if (ended) break;
       state->take_memory();
     }
@@ -110,7 +109,7 @@ Task<> watch_bell(std::shared_ptr<State> state) {
   boost::system::error_code ended;
   while (!state->closed && !ended) {
     co_await state->bell_heard.async_wait(asio::posix::stream_descriptor::wait_read,
-                                          asio::redirect_error(asio::use_awaitable, ended));
+                                          asio::redirect_error(kAwaitable, ended));
     internal::silence(state->bell);
     state->rung.notify();
   }
@@ -315,7 +314,7 @@ Task<std::unique_ptr<Pipe>> accept_shm_pipe(Clock& clock, UnixSocket socket, Tim
     socket.cancel(ignored);
   });
   boost::system::error_code ended;
-  co_await socket.async_wait(UnixSocket::wait_read, asio::redirect_error(asio::use_awaitable, ended));
+  co_await socket.async_wait(UnixSocket::wait_read, asio::redirect_error(kAwaitable, ended));
   if (ended) throw LinkError(Failure::kLate, "", "offered no shared memory in time");
   std::vector<Descriptor> offered = internal::take_parcel(socket);
   if (offered.size() != 3) throw LinkError(Failure::kProtocol, "", "offered no shared memory");

@@ -5,11 +5,12 @@
 
 #include <boost/asio/local/stream_protocol.hpp>
 
+#include "base/task.h"
 #include "net/shm/descriptor.h"
 
 namespace rookery::net {
 
-using UnixSocket = boost::asio::local::stream_protocol::socket;
+using UnixSocket = boost::asio::basic_stream_socket<boost::asio::local::stream_protocol, Executor>;
 
 namespace internal {
 

@@ -12,7 +12,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/udp.hpp>
 #include <boost/asio/redirect_error.hpp>
-#include <boost/asio/use_awaitable.hpp>
 
 #include "base/signal.h"
 #include "net/error.h"
@@ -62,7 +61,7 @@ struct Lookup {
 
   static Task<> run(std::shared_ptr<Lookup> self, HostPort name) {
     const auto found = co_await self->resolver.async_resolve(name.host, name.port,
-                                                             asio::redirect_error(asio::use_awaitable, self->error));
+                                                             asio::redirect_error(kAwaitable, self->error));
     for (const auto& entry : found) self->endpoints.push_back(entry.endpoint());
     self->done = true;
     self->changed.notify();

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include <boost/asio/redirect_error.hpp>
-#include <boost/asio/use_awaitable.hpp>
 
 #include "net/error.h"
 
@@ -125,7 +124,7 @@ class TcpPipe final : public Pipe {
   Task<> wait(asio::ip::tcp::socket::wait_type what) {
     if (!socket_.is_open()) co_return;
     boost::system::error_code ended;
-    co_await socket_.async_wait(what, asio::redirect_error(asio::use_awaitable, ended));
+    co_await socket_.async_wait(what, asio::redirect_error(kAwaitable, ended));
   }
 
   asio::ip::tcp::socket socket_;

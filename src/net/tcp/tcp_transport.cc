@@ -6,7 +6,6 @@
 #include <boost/asio/connect.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>
-#include <boost/asio/use_awaitable.hpp>
 
 #include "base/units.h"
 #include "net/error.h"
@@ -46,7 +45,7 @@ class TcpListener final : public Listener {
       error_code error;
       tcp::socket socket(acceptor_.get_executor());
       if (acceptor_.is_open()) {
-        co_await acceptor_.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
+        co_await acceptor_.async_accept(socket, asio::redirect_error(kAwaitable, error));
       }
       if (!acceptor_.is_open()) throw LinkError(Failure::kClosed, address_, "does not listen any more");
       if (!error) co_return make_tcp_pipe(std::move(socket));
@@ -95,7 +94,7 @@ class TcpTransport final : public Transport {
       socket.close(ignored);
     });
     error_code error;
-    co_await asio::async_connect(socket, found, asio::redirect_error(asio::use_awaitable, error));
+    co_await asio::async_connect(socket, found, asio::redirect_error(kAwaitable, error));
     if (late) throw LinkError(Failure::kUnreachable, address, "does not answer");
     if (error) throw LinkError(Failure::kUnreachable, address, error.message());
     co_return make_tcp_pipe(std::move(socket));
