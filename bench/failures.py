@@ -18,7 +18,7 @@ def peers(count, **more):
 
 
 # 2400 steps of a quarter of a second: ten minutes.
-LONG = {**SMALL, **peers(8, step_time="250ms"), "train.steps": 2400, "train.eval_every": 100}
+LONG = {**SMALL, **peers(8, step_time="250ms"), "train.steps": 2400, "train.eval_every": 100, "train.eval_batches": 64}
 DILOCO = {"sync.method": "diloco", "sync.interval": 8, "sync.warmup_steps": 8}
 MIXED = "[2, 2, 1, 1, 1, 1]"
 SWARMS = {

@@ -43,8 +43,8 @@ void Clock::settle(std::size_t at, const Due& due) {
   }
   for (std::size_t first = at * kBranches + 1; first < alarms_.size(); first = at * kBranches + 1) {
     const auto begin = alarms_.begin() + static_cast<std::ptrdiff_t>(first);
-    const auto next = std::min_element(
-        begin, begin + static_cast<std::ptrdiff_t>(std::min(kBranches, alarms_.size() - first)));
+    const auto next =
+        std::min_element(begin, begin + static_cast<std::ptrdiff_t>(std::min(kBranches, alarms_.size() - first)));
     if (due < *next) break;
     put(at, *next);
     at = static_cast<std::size_t>(next - alarms_.begin());

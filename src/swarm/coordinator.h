@@ -99,22 +99,22 @@ struct Anew {
 };
 
 struct CoordinatorOptions {
-  std::string settings;                              // as TOML, for the peers
-  std::size_t peers = 1;                             // how many to wait for
-  std::string data{}, model{};                       // fingerprints that peers have to have
-  std::uint64_t parameters = 0;                      // of the model
-  bool only_these = false;                           // nobody else will come if one of them cannot take part
-  std::vector<OfferedFile> data_files{};             // for peers that lack them
-  std::vector<OfferedFile> checkpoint{};             // to start from
-  std::filesystem::path incoming{};                  // where checkpoints that peers send are put; empty: nowhere
-  Duration introduction = std::chrono::seconds(30);  // for who has come to say who it is
-  Duration preparation = std::chrono::minutes(30);   // to open the data and build the model
-  Duration links = std::chrono::seconds(60);         // for peers to link up, and to find out about their links
-  Duration restoration = std::chrono::hours(1);      // for one who came later to get what belongs to its place
-  Duration farewell = std::chrono::minutes(5);       // without a word, when everybody is to end
-  Duration returning = std::chrono::seconds(60);     // for one of whom nothing is heard, but whom nobody misses
-  Duration stand_in = std::chrono::seconds(2);       // until somebody stands in for one that was lost
-  Duration vacancy = std::chrono::minutes(10);       // for somebody to come, where nobody can go on before
+  std::string settings;                                // as TOML, for the peers
+  std::size_t peers = 1;                               // how many to wait for
+  std::string data{}, model{};                         // fingerprints that peers have to have
+  std::uint64_t parameters = 0;                        // of the model
+  bool only_these = false;                             // nobody else will come if one of them cannot take part
+  std::vector<OfferedFile> data_files{};               // for peers that lack them
+  std::vector<OfferedFile> checkpoint{};               // to start from
+  std::filesystem::path incoming{};                    // where checkpoints that peers send are put; empty: nowhere
+  Duration introduction = std::chrono::seconds(30);    // for who has come to say who it is
+  Duration preparation = std::chrono::minutes(30);     // to open the data and build the model
+  Duration links = std::chrono::seconds(60);           // for peers to link up, and to find out about their links
+  Duration restoration = std::chrono::hours(1);        // for one who came later to get what belongs to its place
+  Duration farewell = std::chrono::minutes(5);         // without a word, when everybody is to end
+  Duration returning = std::chrono::seconds(60);       // for one of whom nothing is heard, but whom nobody misses
+  Duration stand_in = std::chrono::milliseconds(500);  // until somebody stands in for one that was lost
+  Duration vacancy = std::chrono::minutes(10);         // for somebody to come, where nobody can go on before
   Duration stuck =
       std::chrono::seconds(60);  // or ten of the longest steps, until rounds in which nobody gets on begin anew
   Duration second_thoughts = std::chrono::seconds(20);  // until it is asked whether another plan would be better

@@ -60,8 +60,8 @@ struct Lookup {
   explicit Lookup(const Executor& executor) : resolver(executor) {}
 
   static Task<> run(std::shared_ptr<Lookup> self, HostPort name) {
-    const auto found = co_await self->resolver.async_resolve(name.host, name.port,
-                                                             asio::redirect_error(kAwaitable, self->error));
+    const auto found =
+        co_await self->resolver.async_resolve(name.host, name.port, asio::redirect_error(kAwaitable, self->error));
     for (const auto& entry : found) self->endpoints.push_back(entry.endpoint());
     self->done = true;
     self->changed.notify();
