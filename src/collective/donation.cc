@@ -70,11 +70,13 @@ class Collection {
         values_(values),
         options_(options),
         chunks_(values.size(), options),
-        looking_(clock.executor()) {}
+        looking_(clock.executor()),
+        grace_(clock) {}
 
   Task<Collected> run(std::vector<net::Link*> donors, net::ChannelId channel) {
     collected_.by.resize(donors.size());
     offers_.resize(donors.size());
+    silent_.resize(donors.size());
     undecided_ = donors.size();
     if (donors.empty()) throw LinkError(nobody());
     TaskGroup group(clock_.executor());
@@ -97,8 +99,10 @@ class Collection {
       Patience patience(clock_, *channel, options_.stall);
       patience.expect_within(options_.offer);
       std::string offer(chunks_.count * kDigestBytes, '\0');
+      silent_[donor] = channel.get();
       auto offering = channel->receive(std::as_writable_bytes(std::span(offer)));
       co_await std::move(offering);
+      silent_[donor] = nullptr;
       patience.rest();
       has_offered = true;
       offers_[donor] = std::move(offer);
@@ -112,6 +116,7 @@ class Collection {
       auto thanking = channel->send({.type = kEnough});
       co_await std::move(thanking);
     } catch (const LinkError& error) {
+      silent_[donor] = nullptr;
       if (!failure_) failure_ = error;
     }
     if (!has_offered) decide();
@@ -127,9 +132,18 @@ class Collection {
     }
   }
 
-  // When all have said what they have, or failed to: what most of them have, or the first of those.
+  // When all have said what they have, or failed to; or half of them have, and the rest had time to.
   void decide() {
-    if (--undecided_ > 0) return;
+    if (--undecided_ == 0) return settle();
+    const auto offers = std::ranges::count_if(offers_, [](const auto& offer) { return offer.has_value(); });
+    if (2 * static_cast<std::size_t>(offers) < offers_.size() || has_grace_) return;
+    has_grace_ = true;
+    grace_.set(clock_.now() + options_.stall / 5, [this] { settle(); });
+  }
+
+  // On what most of them have, or the first of those.
+  void settle() {
+    if (std::exchange(is_settled_, true)) return;
     std::map<std::string, std::size_t> votes;
     std::size_t most = 0;
     for (const auto& offer : offers_) {
@@ -160,6 +174,14 @@ class Collection {
     }
     is_decided_ = true;
     changed_.notify();
+    if (done_ == chunks_.count) wait_no_more();
+  }
+
+  // Somebody may not have said yet what it has.
+  void wait_no_more() {
+    for (net::Channel* channel : silent_) {
+      if (channel != nullptr) channel->close(LinkError(net::Failure::kLate, channel->peer(), "others were faster"));
+    }
   }
 
   bool is_right(std::size_t chunk) const {
@@ -211,7 +233,9 @@ class Collection {
       ++done_;
       ++collected_.chunks;
       ++collected_.by[donor];
-      if (done_ == chunks_.count) changed_.notify();
+      if (done_ < chunks_.count) continue;
+      changed_.notify();
+      wait_no_more();
     }
   }
 
@@ -221,6 +245,9 @@ class Collection {
   Chunks chunks_;
   TaskGroup looking_;
   std::vector<std::optional<std::string>> offers_;  // digests of each donor's chunks
+  std::vector<net::Channel*> silent_;               // to those who have not offered yet
+  Alarm grace_;                                     // for them
+  bool has_grace_ = false, is_settled_ = false;
   std::optional<std::string> agreed_;               // those that count
   bool is_decided_ = false;                         // and it is known what is missing
   std::deque<std::size_t> missing_;                 // chunks that nobody was asked for

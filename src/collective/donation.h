@@ -20,8 +20,9 @@ struct DonationOptions {
 
 // What several donors have, all the same, goes to a peer that lacks it, chunk by chunk: whoever is faster gives more.
 //
-// Each donor first says what its chunks are, by their digests. What most of them have is what counts; whoever has
-// something else, is late, or gives other bytes than it said is left out, and its chunks are asked of the others.
+// Each donor first says what its chunks are, by their digests. What most of them have is what counts, of those who say
+// so by a fifth of `stall` after half of all have; whoever has something else, or gives other bytes than it said, is
+// left out, and its chunks are asked of the others. Nobody waits for a donor that says nothing while others give all.
 //
 // On the links' executor, both.
 

@@ -755,13 +755,16 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     return (begun_ || is_anew()) && !stopping_ && options_.fits && latecomers_.size() < kMostSpares;
   }
 
+  bool somebody_links_up() const {
+    return std::ranges::any_of(seats_, [&](const auto& seat) { return is_entering(*seat) && !seat->linked; });
+  }
+
   // One after another, so that each has links to those before it.
   void settle_latecomers() {
     if (!begun_) return;
-    const auto is_linking = [&](const auto& seat) { return is_entering(*seat) && !seat->linked; };
     const std::vector<std::shared_ptr<Seat>> waiting = latecomers_;
     for (const auto& seat : waiting) {
-      if (stopping_ || std::ranges::any_of(seats_, is_linking)) return;
+      if (stopping_ || somebody_links_up()) return;
       if (seat->ready && !seat->gone && take_place(seat)) std::erase(latecomers_, seat);
     }
     relieve_stand_in();
@@ -769,8 +772,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
 
   // Whoever stands in does the work of two: somebody who has come for good gets its place.
   void relieve_stand_in() {
-    const auto is_coming = [&](const auto& seat) { return is_entering(*seat); };
-    if (!begun_ || stopping_ || std::ranges::any_of(seats_, is_coming)) return;
+    if (!begun_ || stopping_ || somebody_links_up()) return;
     for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
       Seat& seat = *seats_[rank];
       if (seat.gone || seat.ended || !seat.introduction->stands_in || !plan_->peers[rank].here) continue;
@@ -796,16 +798,15 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     for (std::size_t place = 0; place < seats_.size(); ++place) {
       if (!is_free(place)) continue;
       expect_stand_in();  // for the next one, or if it does not come
-      const auto is_coming = [&](const auto& seat) { return is_entering(*seat); };
       const auto is_spare = [&](const auto& seat) {
         return !seat->ready || options_.fits(*plan_, place, means_of(*seat));
       };
-      if (std::ranges::any_of(latecomers_, is_spare) || std::ranges::any_of(seats_, is_coming)) return;
+      if (std::ranges::any_of(latecomers_, is_spare) || somebody_links_up()) return;
       std::optional<std::size_t> best;
       for (std::size_t by = 0; by < seats_.size(); ++by) {
         const Seat& seat = *seats_[by];
-        if (seat.gone || seat.ended || seat.is_away || seat.stands_in || !options_.stands_in(*plan_, place, by))
-          continue;
+        const bool can = seat.linked && !seat.gone && !seat.ended && !seat.is_away && !seat.stands_in;
+        if (!can || !options_.stands_in(*plan_, place, by)) continue;
         if (!best || plan_->peers[by].cluster == plan_->peers[place].cluster) best = by;
       }
       if (!best) continue;
@@ -1138,6 +1139,11 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     for (auto* others : {&latecomers_, &parked_}) {
       std::erase_if(*others, [&](const auto& other) { return other.get() == &seat; });
     }
+    if (seat.introduction && seat.introduction->stands_in) {  // whoever it belongs to may be asked again
+      for (const auto& other : seats_) {
+        if (other->introduction && other->introduction->host == seat.introduction->host) other->stands_in = false;
+      }
+    }
     const auto place = std::ranges::find_if(seats_, [&](const auto& other) { return other.get() == &seat; });
     if (place == seats_.end() && seat.is_late && !seat.refused) tell([&] { watcher_.left(seat.name(), why); });
     if (place == seats_.end() || seat.ended) return changed_.notify();
@@ -1186,11 +1192,6 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
         seats_[other]->patience.cancel();  // nobody gives it anything for now
     }
     if (!can_do_without(next)) return false;
-    if (seat.introduction->stands_in) {  // whoever it belongs to may be asked again
-      for (const auto& other : seats_) {
-        if (other->introduction && other->introduction->host == seat.introduction->host) other->stands_in = false;
-      }
-    }
     tell([&] { watcher_.lost(seat.name(), why); });
     announce_next(std::move(next), rank);
     // Whoever is linking up would wait for that one, too, and others for it.

@@ -263,6 +263,7 @@ class Links {
     }
     auto joined = greetings.join();
     co_await std::move(joined);
+    if (!failure) failure.emplace(Failure::kClosed, "", "has come, and gone again");
     for (std::size_t other = 0; other < rank_; ++other) {
       if (meetings_[other].link) continue;
       throw LinkError(failure->failure(), survey_.peers[other].name, std::string(failure->text()));

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <malloc.h>
 #include <map>
 #include <set>
 #include <unistd.h>
@@ -363,14 +365,22 @@ class Witness : public Watcher {
   std::map<std::string, std::uint32_t> clusters;
   wire::Plan plan;
   bool has_begun = false, was_stuck = false, has_moved = false;
+  std::size_t most_memory = 0;  // bytes that all peers and the coordinator had together when something happened
 
-  void tell(const char* what, const std::string& whom = "", const std::string& why = "") const {
+  void tell(const char* what, const std::string& whom = "", const std::string& why = "") {
+    most_memory = std::max(most_memory, heap() - std::min(heap(), heap_before_));
     if (clock_ == nullptr || std::getenv("ROOKERY_TELL") == nullptr) return;
     fmt::print(stderr, "{} {} {} {}\n", format_duration(clock_->now().time_since_epoch()), what, whom, why);
   }
 
  private:
+  static std::size_t heap() {
+    const struct mallinfo2 facts = ::mallinfo2();
+    return facts.uordblks + facts.hblkhd;
+  }
+
   Clock* clock_;
+  std::size_t heap_before_ = heap();
 
   std::vector<std::string> mates_of(const std::string& peer) {
     if (clusters.empty()) {
@@ -528,10 +538,14 @@ struct SwarmTest : ::testing::Test {
         if (!peer.over) waiting += (waiting.empty() ? "" : ", ") + name;
       }
       ADD_FAILURE() << error.what() << ": " << waiting;
+      std::fflush(nullptr);
       std::_Exit(1);  // what tasks that never end refer to cannot be taken from them
     }
+    EXPECT_LT(witness_.most_memory, kMostMemory);
     return ending;
   }
+
+  static constexpr std::size_t kMostMemory = 16 << 20;  // nothing piles up, whatever happens
 
   VirtualWorld world_;
   net::VirtualNetwork network_{world_.clock(), 1};
