@@ -788,7 +788,9 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   // If nobody comes for a while, one who is there stands in for one who was lost.
   void expect_stand_in() {
     if (!options_.stands_in) return;
-    stand_in_.set(clock_.now() + options_.stand_in, [this] {
+    // A lone cluster goes back for a stand-in, and once more for whoever relieves it: somebody else may still come.
+    const bool is_lone = options_.rewinds && options_.rewinds(*plan_);
+    stand_in_.set(clock_.now() + (is_lone ? 4 : 1) * options_.stand_in, [this] {
       if (!closed_ && !broken_ && !stopping_) ask_to_stand_in();
     });
   }
