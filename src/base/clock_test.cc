@@ -1,5 +1,10 @@
 #include "base/clock.h"
 
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <vector>
+
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
@@ -7,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/loop_thread.h"
+#include "base/random.h"
 #include "base/signal.h"
 #include "base/virtual_world.h"
 #include "base/wall_clock.h"
@@ -137,7 +143,7 @@ TEST(LoopThreadTest, TasksRunThereAndResultsComeBack) {
     co_await there.clock().sleep_for(1ms);
     ran_on = std::this_thread::get_id();
     if (x < 0) throw Error("no");
-    co_return x * x;
+    co_return x* x;
   };
   const auto ask = [&]() -> Task<> {
     auto asking = there.run(square(7));
@@ -157,6 +163,32 @@ TEST(LoopThreadTest, TasksRunThereAndResultsComeBack) {
   EXPECT_EQ(result, 49);
   EXPECT_NE(ran_on, std::this_thread::get_id());
   EXPECT_EQ(returned_on, std::this_thread::get_id());
+}
+
+// However many are set, set again and cancelled, those that are left ring by their times, and in the order of setting.
+TEST(AlarmTest, ThoseThatAreLeftRingInOrder) {
+  VirtualWorld world;
+  Random random({1, word_of("alarms")});
+  std::vector<std::unique_ptr<Alarm>> alarms;
+  for (std::size_t i = 0; i < 300; ++i) alarms.push_back(std::make_unique<Alarm>(world.clock()));
+  std::map<std::size_t, std::pair<Time, std::size_t>> due;  // by alarm: when, and the how manieth that was set
+  std::vector<std::size_t> rung;
+  for (std::size_t turn = 0; turn < 5000; ++turn) {
+    const std::size_t which = random.below(alarms.size());
+    if (random.below(3) == 0) {
+      alarms[which]->cancel();
+      due.erase(which);
+    } else {
+      const Time when(std::chrono::milliseconds(1 + random.below(50)));
+      alarms[which]->set(when, [&rung, which] { rung.push_back(which); });
+      due[which] = {when, turn};
+    }
+  }
+  std::vector<std::size_t> expected;
+  for (const auto& [which, ignored] : due) expected.push_back(which);
+  std::ranges::sort(expected, {}, [&](std::size_t which) { return due[which]; });
+  world.run();
+  EXPECT_EQ(rung, expected);
 }
 
 }  // namespace
