@@ -1,9 +1,12 @@
 #include "train/chaos.h"
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <csignal>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
@@ -39,6 +42,23 @@ double parse_rate(const std::string& what, const std::string& text) {
 
 double seconds_of(std::chrono::nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
 
+// "3 at 20s", if that is what it is.
+std::optional<Blow> parse_appointment(const std::string& what, const std::string& text) {
+  static const std::map<std::string, Blow::Kind> kKinds = {
+      {"kill", Blow::Kind::kKill}, {"freeze", Blow::Kind::kFreeze}, {"cut", Blow::Kind::kCut}};
+  const auto kind = kKinds.find(what);
+  const std::size_t at = text.find(" at ");
+  if (kind == kKinds.end() || at == std::string::npos) return {};
+  Blow blow{.kind = kind->second};
+  const char* const end = text.data() + at;
+  const auto [behind, error] = std::from_chars(text.data(), end, blow.peer);
+  if (error != std::errc() || behind != end) {
+    throw InputError("--chaos: '{} {}' names no peer; write its number, like \"{} 3 at 20s\"", what, text, what);
+  }
+  blow.at = seconds_of(parse_duration(trimmed(text.substr(at + 4))));
+  return blow;
+}
+
 }  // namespace
 
 ChaosOptions parse_chaos(const std::string& text) {
@@ -51,6 +71,10 @@ ChaosOptions parse_chaos(const std::string& text) {
     begin = end + 1;
     const std::size_t space = std::min(part.find(' '), part.size());
     const std::string what = part.substr(0, space), value = trimmed(part.substr(space));
+    if (const auto blow = parse_appointment(what, value)) {
+      options.appointed.push_back(*blow);
+      continue;
+    }
     if (!seen.insert(what).second) throw InputError("--chaos: '{}' stands there twice", what);
     if (what == "kill") {
       options.kills = parse_rate(what, value);
@@ -67,32 +91,45 @@ ChaosOptions parse_chaos(const std::string& text) {
                        did_you_mean(what, kKnown));
     }
   }
-  if (options.kills + options.freezes + options.cuts == 0) {
+  if (options.kills + options.freezes + options.cuts == 0 && options.appointed.empty()) {
     throw InputError("--chaos: nothing would happen; say how often, like \"kill 0.02/s\"");
   }
+  std::ranges::stable_sort(options.appointed, {}, &Blow::at);
   return options;
 }
 
 ChaosSchedule::ChaosSchedule(ChaosOptions options, std::size_t peers, std::uint64_t seed)
-    : options_(options), peers_(peers), seed_(seed) {
+    : options_(std::move(options)), peers_(peers), seed_(seed) {
   ROOKERY_CHECK(peers > 0);
-  pass();
+  for (const Blow& blow : options_.appointed) {
+    if (blow.peer < peers) continue;
+    throw InputError("--chaos: there is no peer {}; they have the numbers 0 to {}", blow.peer, peers - 1);
+  }
+  draw();
+}
+
+void ChaosSchedule::pass() {
+  if (is_appointed()) {
+    ++kept_;
+  } else {
+    draw();
+  }
 }
 
 // Independent events of all kinds: the time to the next is exponential, by the sum of their rates.
-void ChaosSchedule::pass() {
+void ChaosSchedule::draw() {
   const double rate = options_.kills + options_.freezes + options_.cuts;
   if (rate <= 0) {
-    next_.at = std::numeric_limits<double>::infinity();
+    random_.at = std::numeric_limits<double>::infinity();
     return;
   }
   Random random({seed_, word_of("chaos"), drawn_++});
-  next_.at -= std::log1p(-random.uniform()) / rate;
+  random_.at -= std::log1p(-random.uniform()) / rate;
   const double which = random.uniform() * rate;
-  next_.kind = which < options_.kills                      ? Blow::Kind::kKill
+  random_.kind = which < options_.kills                      ? Blow::Kind::kKill
                : which < options_.kills + options_.freezes ? Blow::Kind::kFreeze
                                                            : Blow::Kind::kCut;
-  next_.peer = random.below(peers_);
+  random_.peer = random.below(peers_);
 }
 
 Chaos::Chaos(ChaosOptions options, std::uint64_t seed, LocalPeers& peers, Tell tell)

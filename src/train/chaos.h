@@ -11,21 +11,7 @@
 
 namespace rookery::train {
 
-// What is done to the peers of a local swarm, to see whether the run bears it.
-struct ChaosOptions {
-  double kills = 0, freezes = 0;       // a second, of all peers together
-  double cuts = 0;                     // of links between two of them
-  std::chrono::nanoseconds rejoin{0};  // after which a peer that has gone comes again; 0: it does not
-  std::chrono::nanoseconds thaw{0};    // after which a frozen one goes on
-
-  bool operator==(const ChaosOptions&) const = default;
-};
-
-// "kill 0.02/s, freeze 0.01/s, cut 0.01/s, rejoin 10s, thaw 20s": in any order, each at most once. What is left out: no
-// kills, freezes or cuts, rejoin 10s, thaw 20s. Throws InputError, one sentence.
-ChaosOptions parse_chaos(const std::string& text);
-
-// What happens to whom, and when: drawn from the seed, however long a run takes.
+// What happens to whom, and when.
 struct Blow {
   enum class Kind { kKill, kFreeze, kCut };
 
@@ -36,20 +22,43 @@ struct Blow {
   bool operator==(const Blow&) const = default;
 };
 
+// What is done to the peers of a local swarm, to see whether the run bears it.
+struct ChaosOptions {
+  double kills = 0, freezes = 0;       // a second, of all peers together
+  double cuts = 0;                     // of links between two of them
+  std::vector<Blow> appointed{};       // besides, in the order of their times
+  std::chrono::nanoseconds rejoin{0};  // after which a peer that has gone comes again; 0: it does not
+  std::chrono::nanoseconds thaw{0};    // after which a frozen one goes on
+
+  bool operator==(const ChaosOptions&) const = default;
+};
+
+// "kill 0.02/s, freeze 0.01/s, cut 0.01/s, rejoin 10s, thaw 20s": in any order, each at most once. What is left out: no
+// kills, freezes or cuts, rejoin 10s, thaw 20s. "kill 3 at 20s", as often as wanted: that peer, so long after the
+// beginning. Throws InputError, one sentence.
+ChaosOptions parse_chaos(const std::string& text);
+
+// Blows by appointment, and those that are drawn from the seed, however long a run takes.
 class ChaosSchedule {
  public:
-  // Requires: peers > 0
+  // Throws InputError if there is no such peer. Requires: peers > 0
   ChaosSchedule(ChaosOptions options, std::size_t peers, std::uint64_t seed);
 
   // The next one; endlessly late if there are none.
-  const Blow& next() const { return next_; }
+  const Blow& next() const { return is_appointed() ? options_.appointed[kept_] : random_; }
   void pass();
 
  private:
+  bool is_appointed() const {
+    return kept_ < options_.appointed.size() && options_.appointed[kept_].at <= random_.at;
+  }
+  void draw();
+
   ChaosOptions options_;
   std::size_t peers_;
+  std::size_t kept_ = 0;  // appointments
   std::uint64_t seed_, drawn_ = 0;
-  Blow next_;
+  Blow random_;
 };
 
 // Carries a schedule out on real processes, by signals; for a cut, kCutSignal of join.h. Whoever is hit while it is not

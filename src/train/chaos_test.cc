@@ -1,5 +1,6 @@
 #include "train/chaos.h"
 
+#include <limits>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -30,6 +31,35 @@ TEST(ChaosTest, IsWrittenInWords) {
   EXPECT_EQ(parse_chaos("rejoin 0s,kill 2/s"), (ChaosOptions{.kills = 2, .rejoin = 0s, .thaw = 20s}));
 }
 
+TEST(ChaosTest, BlowsCanBeAppointed) {
+  const Blow cut{.at = 2.5, .kind = Blow::Kind::kCut, .peer = 0}, kill{.at = 20, .kind = Blow::Kind::kKill, .peer = 3};
+  const ChaosOptions options = parse_chaos("kill 3 at 20s, cut 0 at 2500ms, rejoin 1s");
+  EXPECT_EQ(options, (ChaosOptions{.appointed = {cut, kill}, .rejoin = 1s, .thaw = 20s}));
+  ChaosSchedule schedule(options, 4, 1);
+  EXPECT_EQ(schedule.next(), cut);
+  schedule.pass();
+  EXPECT_EQ(schedule.next(), kill);
+  schedule.pass();
+  EXPECT_EQ(schedule.next().at, std::numeric_limits<double>::infinity());
+}
+
+TEST(ChaosTest, AppointmentsComeBesideWhatIsDrawn) {
+  const ChaosOptions random{.kills = 1};
+  ChaosOptions both = random;
+  both.appointed = {{.at = 3, .kind = Blow::Kind::kFreeze, .peer = 1}, {.at = 50, .peer = 2}};
+  ChaosSchedule schedule(both, 4, 7), alone(random, 4, 7);
+  std::vector<Blow> appointed;
+  for (double last = 0; last < 60; last = schedule.next().at, schedule.pass()) {
+    EXPECT_GE(schedule.next().at, last);
+    if (schedule.next() == alone.next()) {
+      alone.pass();
+    } else {
+      appointed.push_back(schedule.next());
+    }
+  }
+  EXPECT_EQ(appointed, both.appointed);
+}
+
 TEST(ChaosTest, MistakesGetASentence) {
   EXPECT_THAT(refusal(""), HasSubstr("there is no ''"));
   EXPECT_THAT(refusal("kil 1/s"), HasSubstr("did you mean"));
@@ -39,6 +69,9 @@ TEST(ChaosTest, MistakesGetASentence) {
   EXPECT_THAT(refusal("kill 1/s, kill 2/s"), HasSubstr("twice"));
   EXPECT_THAT(refusal("kill 1/s, rejoin soon"), HasSubstr("soon"));
   EXPECT_THAT(refusal("rejoin 5s"), HasSubstr("nothing would happen"));
+  EXPECT_THAT(refusal("kill me at 5s"), HasSubstr("names no peer"));
+  EXPECT_THAT(refusal("kill 1 at once"), HasSubstr("once"));
+  EXPECT_THROW(ChaosSchedule(parse_chaos("kill 4 at 1s"), 4, 1), InputError);
 }
 
 TEST(ChaosTest, BlowsFollowFromTheSeed) {

@@ -12,7 +12,8 @@ namespace rookery::train {
 namespace {
 
 constexpr double kLeastFactor = 0.05;
-constexpr std::size_t kLearningTimes = 30;
+constexpr std::size_t kLearningTimes = 30;  // while it is slowed,
+constexpr std::size_t kAwakeTimes = 10;     // and before
 constexpr std::uint64_t kPace = 0x70616365;
 
 std::chrono::nanoseconds processor_time() {
@@ -39,6 +40,7 @@ void Pace::begin(std::int64_t step, Kind kind) {
   work_ = &kinds_[kind];
   ++work_->times;
   place_ = 0;
+  if (learns()) work_->awake.emplace_back();
   factor_ =
       jitter_factor(options_.jitter, seed_, name_, static_cast<std::uint64_t>(step)) / std::min(1.0, options_.speed);
   if (kind != Kind::kOther && options_.step_time.count() > 0 && work_->times > 1) {
@@ -61,18 +63,39 @@ std::chrono::nanoseconds Pace::step_work() const {
   return all * known(Kind::kForward) + (all - last) * known(Kind::kBackward) + last * known(Kind::kLastBackward);
 }
 
+// A time that is pretended does not depend on what is learnt.
+bool Pace::learns() const { return options_.step_time.count() == 0 && work_->times <= kAwakeTimes; }
+
+void Pace::learn(Until& until, std::chrono::nanoseconds worked) {
+  until.seen.push_back(worked);
+  const auto middle = until.seen.begin() + static_cast<std::ptrdiff_t>(until.seen.size() / 2);
+  std::ranges::nth_element(until.seen, middle);
+  until.usual = *middle;
+}
+
+// What was left out while it learnt.
+std::chrono::nanoseconds Pace::owed() {
+  std::chrono::nanoseconds all{};
+  for (const auto& [factor, took] : std::exchange(work_->awake, {})) {
+    const auto wanted = std::chrono::duration_cast<std::chrono::nanoseconds>(work_->places.back().usual * factor);
+    all += std::max(wanted - took, std::chrono::nanoseconds(0));
+  }
+  return all;
+}
+
 void Pace::keep() {
   if (!is_slowed()) return;
   const std::chrono::nanoseconds worked = processor_time() - worked_before_;
   if (place_ == work_->places.size()) work_->places.emplace_back();
   Until& until = work_->places[place_++];
-  if (work_->times <= kLearningTimes) {
-    until.seen.push_back(worked);
-    const auto middle = until.seen.begin() + static_cast<std::ptrdiff_t>(until.seen.size() / 2);
-    std::ranges::nth_element(until.seen, middle);
-    until.usual = *middle;
+  if (learns()) {
+    learn(until, worked);
+    work_->awake.back() = {factor_, std::chrono::steady_clock::now() - start_};
+    return;
   }
-  std::this_thread::sleep_until(start_ + std::chrono::duration_cast<std::chrono::nanoseconds>(until.usual * factor_));
+  if (options_.step_time.count() > 0 && work_->times <= kLearningTimes) learn(until, worked);
+  const auto wanted = std::chrono::duration_cast<std::chrono::nanoseconds>(until.usual * factor_);
+  std::this_thread::sleep_until(start_ + wanted + owed());
 }
 
 }  // namespace rookery::train

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -16,6 +17,9 @@ double jitter_factor(double jitter, std::uint64_t seed, const std::string& name,
 // Makes this peer as slow as it is asked to be: a swarm of unequal computers on one. What the work takes at full speed
 // is learnt from the first steps, in processor time of the calling thread, so that peers who share a computer do not
 // slow each other down as long as there are processors enough, and noise does not count.
+//
+// Those steps are not slowed: whoever has slept finds its caches cold, and needs up to half as long again for the same
+// work. The time that they should have taken is made up for afterwards.
 class Pace {
  public:
   struct Options {
@@ -45,7 +49,11 @@ class Pace {
   struct Work {
     std::size_t times = 0;
     std::vector<Until> places{};
+    std::vector<std::pair<double, std::chrono::nanoseconds>> awake{};  // factors, and what that took until the end
   };
+  void learn(Until& until, std::chrono::nanoseconds worked);
+  bool learns() const;  // without a sleep
+  std::chrono::nanoseconds owed();
 
   Options options_;
   std::uint64_t seed_;

@@ -45,6 +45,13 @@ TEST(PaceTest, AStepTakesAtLeastWhatItPretendsTo) {
   EXPECT_GE(step(slow, 1), 39ms);
 }
 
+TEST(PaceTest, StepsFromWhichItLearnsAreMadeUpFor) {
+  Pace pace({.speed = 0.25}, 1, "attic");
+  const auto start = Steady::now();
+  for (int i = 0; i < 20; ++i) step(pace, i);
+  EXPECT_GE(Steady::now() - start, 20 * 12ms * 9 / 10);  // as if all had been slow
+}
+
 TEST(PaceTest, AllMicroBatchesTogetherTakeAStep) {
   Pace pace({.step_time = 20ms, .micro_batches = 2}, 1, "attic");
   const auto half = [&](std::int64_t number, Pace::Kind backward) {
