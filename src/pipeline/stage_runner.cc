@@ -23,6 +23,7 @@ void StageRunner::restart(Borders& borders) {
 }
 
 Task<> StageRunner::run(std::uint64_t end) {
+  ends_ = false;  // the work may admit more by now
   for (;;) {
     const std::optional<Action> action = next(end);
     if (action) {
@@ -89,6 +90,7 @@ Task<> StageRunner::carry_out(Action action) {
     const Span span(watch_, "update", agenda_.updates());
     auto updating = work_.update(agenda_.updates());
     co_await std::move(updating);
+    co_await yield();  // whoever never waits for others would never hear of what they want
   }
   agenda_.done(action);
   record_.busy += clock_.now() - start;

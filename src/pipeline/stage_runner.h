@@ -14,7 +14,7 @@ namespace rookery::pipeline {
 enum class Admission {
   kNow,
   kLater,  // the runner is woken when that may have changed
-  kNever,  // this one and all that follow: the run ends before
+  kNever,  // this one and all that follow, in this run
 };
 
 // What a stage computes. Real stages do it at once and return when it is done; modelled ones let time pass.

@@ -215,6 +215,40 @@ TEST(StageRunner, WaitsForAdmissionAndStillTakesWhatComesBack) {
   for (const auto& runner : pipeline.runners) EXPECT_EQ(runner->micro_batches(), 16u);
 }
 
+// A stage that computes without ever waiting.
+class TirelessStage final : public StageWork {
+ public:
+  Admission admit(std::uint64_t) override { return Admission::kNow; }
+  Task<Border> forward(Border input) override { co_return input; }
+  Task<Border> backward(Border gradients) override { co_return gradients; }
+  Task<> update(std::uint64_t) override { co_return; }
+};
+
+TEST(StageRunner, WhoeverNeverWaitsHearsOthersAfterEachUpdate) {
+  Pipeline pipeline({{.micro_batches = 1}}, {}, 1);
+  Clock& clock = pipeline.mesh_.world().clock();
+  TirelessStage work;
+  StageRunner runner(clock, {.micro_batches = 1}, {0, 1}, *pipeline.borders[0], work);
+  std::vector<std::uint64_t> heard;
+  const auto listen = [&]() -> Task<> {
+    while (runner.updates() < 5) {
+      heard.push_back(runner.updates());
+      co_await yield();
+    }
+  };
+  const auto outcomes = pipeline.mesh_.run(
+      [&](std::size_t) -> Task<> {
+        TaskGroup group(clock.executor());
+        group.spawn(runner.run(5));
+        group.spawn(listen());
+        auto both = group.join();
+        co_await std::move(both);
+      },
+      kLimit);
+  for (const auto& outcome : outcomes) ASSERT_FALSE(outcome);
+  EXPECT_GE(heard.size(), 4u);
+}
+
 // A stage that is lost in the middle of a run is named by its neighbours.
 TEST(StageRunner, FailsWhenANeighbourIsLost) {
   for (std::size_t lost = 0; lost < 4; ++lost) {

@@ -190,6 +190,11 @@ Task<> Member::wait_for(Task<> task) {
 }
 
 Task<> Member::run(std::int64_t until, Gate gate, Report report) {
+  const struct Running {
+    explicit Running(bool& is) : is_running(is) { is_running = true; }
+    ~Running() { is_running = false; }
+    bool& is_running;
+  } runs(is_running_);
   gate_ = std::move(gate);
   report_ = std::move(report);
   step_began_ = clock_.now();

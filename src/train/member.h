@@ -101,7 +101,9 @@ class Member final : private pipeline::StageWork {
   Task<> run(std::int64_t until, Gate gate, Report report);
 
   // The gate may have changed its mind.
-  void wake() { runner_.wake(); }
+  void wake() {
+    if (is_running_) runner_.wake();  // else its ways to others may not be there yet
+  }
 
   std::int64_t steps_done() const { return static_cast<std::int64_t>(turn_ / turns_per_step()); }
   sync::Method& method() { return *method_; }
@@ -180,6 +182,7 @@ class Member final : private pipeline::StageWork {
   Connections connections_;
   std::vector<std::span<float>> moments_;  // that are averaged
   std::unique_ptr<sync::Method> method_;
+  bool is_running_ = false;
   pipeline::StageRunner runner_;
   Passing passing_;
   Gate gate_;
