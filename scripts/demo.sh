@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # From nothing to a trained model: installs what is missing, builds, trains a small GPT on tales that Rookery makes up
 # itself, with five peers on this computer of which none holds the whole model, and lets it tell one. Takes a few
-# minutes, most of it for the build; downloads nothing but Debian packages.
+# minutes, most of it for the build; downloads nothing but packages, Debian's and npm's.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that Rookery is built from and tested with. Safe to run again: installs what is missing.
-# Works as root, or with sudo.
+# Installs the Debian packages that Rookery is built from. Safe to run again: installs what is missing. Works as root, or
+# with sudo. scripts/setup.sh --tests: also what the tests need; --bench: also what the benchmarks need.
 set -euo pipefail
 
 packages=(
@@ -9,16 +9,17 @@ packages=(
   libboost1.81-dev protobuf-compiler libprotobuf-dev   # network
   libssl-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev libsentencepiece-dev
   libgtest-dev libgmock-dev python3                    # tests
-  clang libclang-rt-14-dev                             # fuzzing
 )
-# For the benchmarks against PyTorch, Gloo and OpenMPI: scripts/setup.sh --bench
-if [[ "${1:-}" == "--bench" ]]; then
-  packages+=(python3-torch libbenchmark-dev libgloo-dev libopenmpi-dev openmpi-bin iproute2)
-  command -v npm >/dev/null || packages+=(npm)  # for scripts/get_data.sh
-elif [[ -n "${1:-}" ]]; then
-  echo "usage: scripts/setup.sh [--bench]" >&2
-  exit 2
-fi
+command -v npm >/dev/null || packages+=(npm)           # the dashboard's page; data for benchmarks
+case "${1:-}" in
+  "") ;;
+  --tests) packages+=(clang libclang-rt-14-dev chromium prometheus) ;;  # fuzzing, the page in a browser, promtool
+  --bench) packages+=(python3-torch libbenchmark-dev libgloo-dev libopenmpi-dev openmpi-bin iproute2 chromium) ;;
+  *)
+    echo "usage: scripts/setup.sh [--tests|--bench]" >&2
+    exit 2
+    ;;
+esac
 
 missing=()
 for package in "${packages[@]}"; do

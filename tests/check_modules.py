@@ -17,6 +17,7 @@ LIBRARIES = {
     "Highway": r"^hwy/",
     "Asio": r"^boost/(asio|system)/",
     "protobuf": r"^(google/protobuf/|.*\.pb\.h$)",
+    "Beast": r"^boost/beast/",
     "OpenSSL": r"^openssl/",
     "CLI11": r"^CLI/",
     "toml++": r"^toml\+\+/",

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Whole processes, as a user would run them: process_test.py BUILD_DIRECTORY"""
 
+import contextlib
 import ctypes
 import json
 import os
@@ -10,12 +11,17 @@ import resource
 import shutil
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+import urllib.error
+import urllib.request
+
+import tensorboard
 
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 TINY = ["model.layers=1", "model.width=32", "model.heads=2", "model.context=32", "train.batch=4", "train.threads=1",
@@ -1097,6 +1103,176 @@ class PipelineTest(SwarmProcessTest):
                  "update_frequency", "micro_batches")):
             self.assert_wrong_input(self.run_swarm(*settings), *said)
             self.assertFalse((self.folder / "run").exists())
+
+
+class DashboardTest(SwarmProcessTest):
+    """What a run shows while it goes on, to programs and in a terminal; tests/browser has the page."""
+
+    LONG = ("train.steps=100000", "sync.method=diloco", "sync.interval=4", "sync.warmup_steps=0")
+
+    def show(self, *settings):
+        """A local swarm that trains, and where its dashboard is."""
+        swarm = self.start("train", "--out", "run", settings=self.swarm_settings(*self.LONG, *settings))
+        for line in swarm.stderr:
+            if line.startswith("dashboard: "):
+                return swarm, line.split()[1]
+        self.fail("there is no dashboard")
+
+    @staticmethod
+    def parts(url):
+        """Scheme, host and port, token."""
+        address, _, fragment = url.partition("/#")
+        return address, dict(part.split("=", 1) for part in fragment.split("&"))["token"]
+
+    def ask(self, url, path, method="GET", token=None, **fields):
+        """Status, content and fields of an answer."""
+        headers = {**fields, **({"Authorization": f"Bearer {token}"} if token else {})}
+        request = urllib.request.Request(url.partition("#")[0].rstrip("/") + path, method=method, headers=headers)
+        trusting = ssl.create_default_context()
+        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT, context=trusting if url.startswith("https") else None) as answer:
+                return answer.status, answer.read().decode(), dict(answer.headers)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode(), dict(error.headers)
+
+    def state(self, url):
+        return json.loads(self.ask(url, "/api/state")[1])
+
+    def stop(self, swarm, url):
+        self.assertEqual(self.ask(url, "/api/stop", "POST", self.parts(url)[1])[0], 202)
+        self.assertEqual(self.finish(swarm)[0], 130)
+
+    def test_a_swarm_can_be_watched_held_saved_and_stopped(self):
+        swarm, url = self.show()
+        token = self.parts(url)[1]
+        self.wait_until(lambda: self.state(url)["run"]["step"] > 3, "steps")
+        state = self.state(url)
+        self.assertEqual([peer["state"] for peer in state["peers"]], ["training"] * self.PEERS)
+        self.assertEqual([peer["layers"] for peer in state["peers"]], [[0, 3]] * self.PEERS)
+        self.assertEqual(len(state["series"]["rows"][0]), len(state["series"]["columns"]))
+        lines = {line["step"]: line["loss"] for line in self.metrics()}
+        for row in state["series"]["rows"]:
+            self.assertAlmostEqual(row[2], lines[row[0]], places=4)
+        self.wait_until(lambda: all(self.state(url)["spans"].get(f"peer-{i}") for i in range(self.PEERS)), "spans")
+
+        self.assertEqual(self.ask(url, "/api/pause", "POST", token)[0], 202)
+        self.wait_until(lambda: self.state(url)["run"]["phase"] == "paused", "a pause")
+        held = self.state(url)["run"]["step"]
+        self.assertEqual(self.ask(url, "/api/pause", "POST", token)[0], 409)
+        self.assertEqual(self.ask(url, "/api/checkpoint", "POST", token)[0], 202)
+        self.wait_until(lambda: "checkpoint" in [event["event"] for event in self.state(url)["events"]], "a checkpoint")
+        saved = [event["text"] for event in self.state(url)["events"] if event["event"] == "checkpoint"]
+        self.assertLessEqual(self.state(url)["run"]["step"], held + 1)  # one may have been under way
+        self.assertEqual(self.state(url)["run"]["phase"], "paused")
+        self.assertEqual(self.ask(url, "/api/resume", "POST", token)[0], 202)
+        self.wait_until(lambda: self.state(url)["run"]["step"] > held + 3, "steps after the pause")
+        self.assertTrue(saved[0].startswith("at step "))
+        self.stop(swarm, url)
+        self.assertTrue(self.checkpoints())
+
+    def test_a_lone_run_can_be_watched_held_saved_and_stopped(self):
+        self.PEERS = 1
+        swarm, url = self.show("sync.method=auto", "swarm.clusters=auto")
+        token = self.parts(url)[1]
+        self.wait_until(lambda: self.state(url)["run"]["step"] > 3, "steps")
+        self.assertEqual(self.ask(url, "/api/pause", "POST", token)[0], 202)
+        self.assertEqual(self.state(url)["run"]["phase"], "paused")
+        self.assertEqual(self.ask(url, "/api/resume", "POST", token)[0], 202)
+        self.assertEqual(self.ask(url, "/api/checkpoint", "POST", token)[0], 202)
+        self.wait_until(lambda: (self.folder / "run" / "checkpoints").exists() and self.checkpoints(), "a checkpoint")
+        self.stop(swarm, url)
+
+    def test_whoever_is_lost_and_comes_is_shown(self):
+        coordinator, ticket = self.coordinate(*self.LONG)
+        url = next(line.split()[1] for line in coordinator.stderr if line.startswith("dashboard: "))
+        peers = {name: self.join(ticket, name) for name in ("attic", "barn", "cellar")}
+        state_of = lambda name: {peer["name"]: peer["state"] for peer in self.state(url)["peers"]}.get(name)
+        self.wait_until(lambda: all(state_of(name) == "training" for name in peers), "all train")
+        generation = self.state(url)["plan"]["generation"]
+        peers["barn"].kill()
+        self.wait_until(lambda: state_of("barn") == "lost", "barn is lost")
+        self.assertGreater(self.state(url)["plan"]["generation"], generation)
+        self.assertIn(("lost", "barn"), [(event["event"], event["peer"]) for event in self.state(url)["events"]])
+        self.join(ticket, "loft")
+        self.wait_until(lambda: state_of("loft") == "training", "loft trains")
+        watched = self.run_program("watch", ticket, "--once")
+        self.assertEqual(watched.returncode, 0, watched.stderr)
+        self.assertRegex(watched.stdout, r"loft +training")
+        self.assertEqual(json.loads(self.run_program("watch", url, "--json").stdout)["run"]["name"], "run")
+        self.assertEqual(self.ask(url, "/api/stop", "POST", self.parts(url)[1])[0], 202)
+        self.assertEqual(self.finish(coordinator)[0], 130)
+
+    def test_prometheus_reads_the_metrics(self):
+        swarm, url = self.show()
+        self.wait_until(lambda: self.state(url)["run"]["step"] > 3, "steps")
+        page = self.ask(url, "/metrics")[1]
+        checked = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, text=True,
+                                 check=False, timeout=TIMEOUT)
+        self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, ""), page)
+        self.assertIn('rookery_peer_step{peer="peer-1"}', page)
+        self.stop(swarm, url)
+
+    def test_beyond_this_computer_there_is_nothing_without_the_token(self):
+        swarm, url = self.show("dashboard.listen=0.0.0.0:0")
+        address, token = self.parts(url)
+        self.assertTrue(address.startswith("https://"))
+        here = url.replace("0.0.0.0", "127.0.0.1")
+        for path in ("/", "/index.html", "/assets/app.js", "/api/state", "/api/live", "/metrics", "/../run.toml"):
+            for wrong in (None, "0" * 32):
+                status, text, _ = self.ask(here, path, token=wrong)
+                self.assertEqual(status, 401, path)
+                self.assertNotIn(token, text)
+        self.assertEqual(self.ask(here, "/api/stop", "POST")[0], 401)
+        self.assertEqual(self.ask(here, "/api/state", token=token)[0], 200)
+        self.assertEqual(self.ask(here, "/api/stop", "POST", token, Origin="https://evil.example")[0], 403)
+        watched = self.run_program("watch", here, "--once")
+        self.assertEqual(watched.returncode, 0, watched.stderr)
+        certificate = here.rpartition("=")[2]
+        other = self.run_program("watch", here.replace(certificate, certificate[:-2] + "00"), "--once")
+        self.assertEqual(other.returncode, 1)
+        self.assertIn("another certificate", other.stderr)
+        self.assertEqual(self.ask(here, "/api/stop", "POST", token)[0], 202)
+        self.assertEqual(self.finish(swarm)[0], 130)
+
+    def test_hostile_visitors_do_not_disturb_the_run(self):
+        swarm, url = self.show()
+        port = int(self.parts(url)[0].rpartition(":")[2])
+        self.wait_until(lambda: self.state(url)["run"]["step"] > 1, "a step")
+        idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(1000)]
+        before = self.state(url)["run"]["step"]
+        for bytes_sent in (b"\0" * 100000, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * 100000,
+                           b"POST /api/stop HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999\r\n\r\n"):
+            with socket.create_connection(("127.0.0.1", port)) as visitor:
+                with contextlib.suppress(OSError):
+                    visitor.sendall(bytes_sent)
+        self.wait_until(lambda: self.state(url)["run"]["step"] > before + 3, "steps meanwhile")
+        for connection in idle:
+            connection.close()
+        self.stop(swarm, url)
+
+    def test_wrong_addresses_are_refused_in_one_sentence(self):
+        self.assert_wrong_input(self.run_program("watch", "nonsense"), "http://")
+        result = self.run_program("watch", "http://127.0.0.1:1/", "--once")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("cannot be reached", result.stderr)
+        taken = socket.create_server(("127.0.0.1", 0))
+        with taken:
+            self.assert_wrong_input(self.train(f"dashboard.listen=127.0.0.1:{taken.getsockname()[1]}"), "dashboard.listen")
+
+    def test_tensorboard_files_are_what_others_read(self):
+        self.assertEqual(self.train("train.steps=6", "train.eval_every=3").returncode, 0)
+        (path,) = (self.folder / "run" / "tensorboard").iterdir()
+        values = {}
+        for step, tag, value in tensorboard.scalars(path.read_bytes()):
+            values.setdefault(tag, {})[step] = value
+        lines = self.metrics()
+        self.assertEqual(sorted(values["loss"]), [1, 2, 3, 4, 5, 6])
+        for line in lines:
+            self.assertAlmostEqual(values["loss"][line["step"]], line["loss"], places=5)
+        self.assertEqual({step: round(value, 4) for step, value in values["eval_loss"].items()},
+                         {line["step"]: round(line["eval_loss"], 4) for line in lines if "eval_loss" in line})
 
 
 class PlanTest(SwarmProcessTest):

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include <spdlog/spdlog.h>
 
@@ -10,6 +13,10 @@ namespace rookery {
 // also go to standard error, unless others speak for this process. Call once, before threads start.
 enum class LogTo { kFileAndStderr, kFileOnly };
 void log_to(const std::filesystem::path& file, LogTo where = LogTo::kFileAndStderr);
+
+// The last lines of the log, those after the first `known` of them, at most so many; `known` then counts them, too. Of
+// a process that logs to a file; a few dozen are kept. Thread-safe.
+std::vector<std::string> log_lines_after(std::uint64_t& known, std::size_t most);
 
 // Before a run has a log file: warnings and errors to standard error only.
 void log_to_stderr();

@@ -11,6 +11,18 @@ namespace rookery {
 // on any thread. Empty where nobody watches.
 using BeginSpan = std::function<std::function<void()>(std::string_view what, std::uint64_t number)>;
 
+// Whichever of the two watches, or both.
+inline BeginSpan both(BeginSpan one, BeginSpan other) {
+  if (!one || !other) return one ? one : other;
+  return [one = std::move(one), other = std::move(other)](std::string_view what,
+                                                          std::uint64_t number) -> std::function<void()> {
+    return [a = one(what, number), b = other(what, number)] {
+      if (a) a();
+      if (b) b();
+    };
+  };
+}
+
 // The same for a scope.
 class Span {
  public:

@@ -61,8 +61,8 @@ int run(int argc, char** argv) {
   app.footer("Start with: rookery train");
   Action chosen;
   const Choose choose = [&](Action action) { chosen = std::move(action); };
-  for (const auto add : {add_train, add_coordinate, add_join, add_config, add_plan, add_simulate, add_inspect,
-                         add_export, add_generate, add_data, add_bench, add_doctor})
+  for (const auto add : {add_train, add_coordinate, add_join, add_config, add_plan, add_simulate, add_watch, add_report,
+                         add_inspect, add_export, add_generate, add_data, add_bench, add_doctor})
     add(app, choose);
   try {
     app.parse(argc, argv);

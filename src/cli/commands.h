@@ -23,6 +23,8 @@ void add_join(CLI::App& app, const Choose& choose);
 void add_config(CLI::App& app, const Choose& choose);
 void add_plan(CLI::App& app, const Choose& choose);
 void add_simulate(CLI::App& app, const Choose& choose);
+void add_watch(CLI::App& app, const Choose& choose);
+void add_report(CLI::App& app, const Choose& choose);
 void add_inspect(CLI::App& app, const Choose& choose);
 void add_export(CLI::App& app, const Choose& choose);
 void add_generate(CLI::App& app, const Choose& choose);

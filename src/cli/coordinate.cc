@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/dashboard.h"
 #include "cli/run_output.h"
 #include "train/swarm_run.h"
 #include "wire/ticket.h"
@@ -59,8 +60,9 @@ int coordinate(CoordinateOptions options) {
   run.add_sink(progress_for(shown));
   run.tell_events_to([](const std::string& sentence) { fmt::print(stderr, "{}\n", sentence); });
   say_what_starts(shown);
+  SwarmDashboard dashboard(run, shown);
   show_ticket(run, options);
-  return say_how_it_ended(shown, run.train(stop), options.json);
+  return say_how_it_ended(shown, dashboard.show([&] { return run.train(stop); }), options.json);
 }
 
 }  // namespace

@@ -96,6 +96,8 @@ const std::atomic<bool>& stop_on_interrupt() {
   return stop_requested;
 }
 
+void request_stop() { stop_requested = true; }
+
 Shown shown_of(const train::SwarmRun& run, const std::string& out, const std::string& command) {
   const train::Blueprint& blueprint = run.blueprint();
   return {blueprint.settings, *blueprint.data, *blueprint.model, run.began_at().step, run.moved_aside(), out, command};

@@ -21,6 +21,9 @@ inline constexpr int kInterrupted = 130;
 // once.
 const std::atomic<bool>& stop_on_interrupt();
 
+// The same as the first Ctrl-C. Thread-safe.
+void request_stop();
+
 // A run, as far as people are told about it.
 struct Shown {
   const config::Settings& settings;

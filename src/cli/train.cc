@@ -1,10 +1,12 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/dashboard.h"
 #include "cli/run_output.h"
 #include "train/chaos.h"
 #include "train/learner.h"
 #include "train/local_peers.h"
+#include "train/lone_view.h"
 #include "train/run.h"
 #include "train/swarm_run.h"
 
@@ -31,6 +33,22 @@ config::Settings load_settings(TrainOptions& options) {
   return options.settings.load();
 }
 
+std::unique_ptr<dashboard::Dashboard> lone_dashboard(train::Run& run, const Shown& shown, train::RunWishes& wishes) {
+  auto dashboard = dashboard_for(shown, {.hold =
+                                             [&wishes] {
+                                               wishes.hold = true;
+                                               return dashboard::Phase::kPaused;
+                                             },
+                                         .release = [&wishes] { wishes.hold = false; },
+                                         .save = [&wishes] { wishes.save = true; },
+                                         .stop = request_stop});
+  if (!dashboard) return nullptr;
+  auto view = std::make_unique<train::LoneView>(*dashboard, run.model().size());
+  run.watch(view->computing());
+  run.add_sink(std::move(view));
+  return dashboard;
+}
+
 int train_alone(const TrainOptions& options, const config::Settings& settings, const train::RunDirectory& directory) {
   train::use_threads(settings.train.threads);
   train::Run run(settings, directory, options.resume);
@@ -40,13 +58,18 @@ int train_alone(const TrainOptions& options, const config::Settings& settings, c
   const Shown shown{run.settings(), run.dataset(), run.model(), run.position().step, run.moved_aside(), options.out};
   run.add_sink(progress_for(shown));
   say_what_starts(shown);
-  return say_how_it_ended(shown, run.train(stop), options.json);
+  train::RunWishes wishes;
+  const auto dashboard = lone_dashboard(run, shown, wishes);
+  return say_how_it_ended(shown, run.train(stop, wishes), options.json);
 }
 
 int train_together(const TrainOptions& options, const config::Settings& settings,
                    const train::RunDirectory& directory) {
   std::optional<train::ChaosOptions> plague;
-  if (!options.chaos.empty()) plague = train::parse_chaos(options.chaos);
+  if (!options.chaos.empty()) {
+    plague = train::parse_chaos(options.chaos);
+    train::ChaosSchedule(*plague, static_cast<std::size_t>(settings.swarm.peers), options.chaos_seed);  // or it throws
+  }
   train::LocalPeers peers(static_cast<std::size_t>(settings.swarm.peers),
                           plague.has_value());  // while there is one thread
   train::SwarmRun run(settings, directory, options.resume, {.local = true});
@@ -56,17 +79,20 @@ int train_together(const TrainOptions& options, const config::Settings& settings
   run.add_sink(progress_for(shown));
   run.tell_plan_to([](const std::string& sentence) { fmt::print(stderr, "{}\n", sentence); });
   say_what_starts(shown);
+  SwarmDashboard dashboard(run, shown);
   peers.join(run.ticket(), run.blueprint().settings, directory, options.trace);
   std::optional<train::Chaos> chaos;
   if (plague) {
     chaos.emplace(*plague, options.chaos_seed, peers,
                   [&](const std::string& peer, const std::string& what) { run.note("chaos", peer, what); });
   }
-  const train::RunOutcome outcome = run.train(
-      stop, [&] { peers.check(); },
-      [&](double seconds) {
-        if (chaos) chaos->look(seconds);
-      });
+  const train::RunOutcome outcome = dashboard.show([&] {
+    return run.train(
+        stop, [&] { peers.check(); },
+        [&](double seconds) {
+          if (chaos) chaos->look(seconds);
+        });
+  });
   peers.wait(kFarewell);
   if (options.trace) peers.join_traces(directory);
   return say_how_it_ended(shown, outcome, options.json);
@@ -93,7 +119,8 @@ void add_train(CLI::App& app, const Choose& choose) {
                     "write trace.json: what each peer did and when, for chrome://tracing or ui.perfetto.dev");
   command
       ->add_option("--chaos", options->chaos,
-                   "what happens to local peers, e.g. \"kill 0.02/s, freeze 0.01/s, cut 0.01/s, rejoin 10s\"")
+                   "what happens to local peers, e.g. \"kill 0.02/s, freeze 0.01/s, cut 0.01/s, rejoin 10s\", or "
+                   "\"kill 3 at 20s\"")
       ->type_name("SPEC");
   command->add_option("--chaos-seed", options->chaos_seed, "that decides when, and to whom")->type_name("N");
   command->add_flag("--json", options->json, "print the summary as JSON");

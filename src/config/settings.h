@@ -155,7 +155,8 @@ struct Peer {
 };
 
 struct Dashboard {
-  std::string listen = "off";
+  std::string listen = "127.0.0.1:0";
+  std::string certificate, key;
 
   bool operator==(const Dashboard&) const = default;
 };

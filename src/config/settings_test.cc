@@ -84,7 +84,7 @@ Settings heavily_changed() {
             4,        5,   0.5,    true,           8,     "clip"};
   s.network = {123456789.5, milliseconds(20), nanoseconds(1234567), 0.01};
   s.peers = {{0.5, 0.2, 50ms, Bytes{512} << 20, "a"}, {}, {2, 0, 0s, 1'000'000'007, "b"}};
-  s.dashboard.listen = "127.0.0.1:0";
+  s.dashboard = {"0.0.0.0:8443", "dashboard.pem", "dashboard.key"};
   return s;
 }
 

@@ -395,6 +395,19 @@ TEST_F(ReturnTest, WhateverHappensEverybodyComesToAnEnd) {
       }
     }
     if (random.below(2) == 0) tasks.push_back(once.restart(between(2000, 38000), between(200, 20000)));
+    // Drawn apart, so that what else happens is what this seed has always done.
+    Random wishes({seed, word_of("wishes")});
+    const auto hold_and_save = [&once](Duration when, Duration how_long, bool holds) -> Task<> {
+      co_await once.world_.clock().sleep_for(when);
+      if (once.coordinator_ && holds) once.coordinator_->hold();
+      if (once.coordinator_ && !holds) once.coordinator_->save();
+      co_await once.world_.clock().sleep_for(how_long);
+      if (once.coordinator_) once.coordinator_->release();
+    };
+    for (std::uint64_t i = wishes.below(4); i > 0; --i) {
+      const std::chrono::milliseconds when(wishes.below(40000)), how_long(wishes.below(8000));
+      tasks.push_back(hold_and_save(when, how_long, wishes.below(3) == 0));
+    }
     const std::string ending = once.run(std::move(tasks));
     for (const auto& [name, peer] : once.peers_) EXPECT_TRUE(peer.over) << name;
     ended_well += ending.empty() && once.peers_["a"].work->steps_done == kSteps ? 1 : 0;

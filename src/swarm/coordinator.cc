@@ -80,6 +80,30 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     end_all(reason);
   }
 
+  void hold() {
+    if (!begun_ || stopping_ || is_held_) return;
+    is_held_ = true;
+    ask_to_hold();
+  }
+
+  void release() {
+    if (!is_held_ || stopping_) return;
+    is_held_ = false;
+    if (saves_) return;  // they are about to be
+    asks_to_hold_ = false;
+    for (const auto& seat : seats_) {
+      if (!seat->gone) seat->say(wire::Release{});
+    }
+    has_got_on();
+    tell([&] { watcher_.released(); });
+  }
+
+  void save() {
+    if (!begun_ || stopping_ || saves_) return;
+    saves_ = true;
+    ask_to_hold();
+  }
+
   // Nobody is to call back into what has gone.
   void abandon() {
     closed_ = true;
@@ -119,6 +143,60 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       if (plan_ && is_entering(*seat)) seat->close(no_part);
     }
     changed_.notify();
+  }
+
+  void ask_to_hold() {
+    if (!asks_to_hold_) {
+      asks_to_hold_ = true;
+      ++holds_;
+      for (const auto& seat : seats_) {
+        seat->holding.reset();
+        if (!seat->gone) seat->say(wire::Hold{.number = holds_});
+      }
+    }
+    agree_on_holding();
+  }
+
+  void heard(Seat& seat, const wire::Holding& holding) {
+    if (!begun_ || holding.number > holds_) throw wire::WireError("held out of turn");
+    if (!asks_to_hold_ || holding.number != holds_) return;  // of an earlier time
+    seat.holding = holding.step;
+    agree_on_holding();
+  }
+
+  // When it is known of all in which step they are, nobody goes beyond the last of these before it is saved.
+  void agree_on_holding() {
+    if (!asks_to_hold_ || stopping_) return;
+    std::uint64_t last = 0;
+    for (const auto& seat : seats_) {
+      if (seat->ended || seat->gone || waits(*seat)) continue;
+      if (!seat->holding) return;
+      last = std::max(last, *seat->holding);
+    }
+    if (std::exchange(saves_, false)) {
+      asks_to_hold_ = is_held_;
+      save_after_ = last;
+      for (const auto& seat : seats_) {
+        seat->holding = last;
+        if (!seat->gone) seat->say(wire::Release{.save_after = last, .holds_again = is_held_});
+      }
+      has_got_on();
+    }
+    tell([&] { is_held_ ? watcher_.held() : watcher_.released(); });
+  }
+
+  // Somebody who may not have heard it: it was away, or not part of a whole cluster. It goes on after so many steps.
+  void tell_of_holding(Seat& seat, std::uint64_t from) {
+    const bool saves = save_after_ && *save_after_ > from;
+    if (saves || !asks_to_hold_) {
+      seat.say(wire::Release{.save_after = saves ? save_after_ : std::nullopt, .holds_again = saves && is_held_});
+    }
+    if (!asks_to_hold_) return;
+    if (saves && is_held_) {
+      seat.holding = save_after_;
+    } else {
+      seat.say(wire::Hold{.number = holds_});
+    }
   }
 
   // Whether another plan would be better is asked a while after something has changed, as long as there is a reason:
@@ -210,6 +288,8 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     last_generation_ = plan_->generation;
     plan_.reset();
     moving_ = begun_ = stopping_ = false;
+    saves_ = is_held_ = asks_to_hold_ = false;
+    save_after_.reset();
     end_.reset();
     dismissed_.reset();
     covered_.reset();
@@ -326,6 +406,11 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
           self->take_back(seat, *returned);
           continue;
         }
+        if (std::holds_alternative<wire::Look>(message) && !seat->introduction) {
+          auto showing = show(self, seat);
+          co_await std::move(showing);
+          continue;
+        }
         if (!seat->introduction != std::holds_alternative<wire::Introduction>(message) || seat->ended) {
           throw wire::WireError("said something out of turn");
         }
@@ -335,8 +420,10 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
                                (is_answer && std::ranges::find(self->parked_, seat) == self->parked_.end());
         if (!may_speak) throw wire::WireError("said something out of turn");
         std::visit([&](const auto& content) { self->heard(*seat, content); }, message);
-        self->goes_on();
-        self->has_got_on();
+        if (!std::holds_alternative<wire::Activity>(message)) {
+          self->goes_on();
+          self->has_got_on();
+        }
         if (std::holds_alternative<wire::Introduction>(message)) self->seat_down(seat);
         if (std::holds_alternative<wire::Saved>(message) && seat->unfetched.size() == 1) {
           boost::asio::co_spawn(self->clock_.executor(), keep(self, seat), boost::asio::detached);
@@ -361,8 +448,23 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     }
   }
 
+  // One who only looks on, and has some time to look again.
+  static Task<> show(std::shared_ptr<Core> self, std::shared_ptr<Seat> seat) {
+    if (!self->options_.show) {
+      const LinkError reason(Failure::kRefused, "", "the run is not shown: its dashboard is off");
+      seat->close(reason);
+      throw LinkError(reason);
+    }
+    seat->patience.cancel();
+    auto showing = self->options_.show();
+    const std::string text = co_await std::move(showing);
+    seat->say(wire::Shown{.text = text.size() <= wire::kMaxShownBytes ? text : "{}"});
+    seat->expect_by(self->clock_.now() + self->options_.introduction, "look again");
+  }
+
   // Somebody has said something, so they are not stuck.
   void has_got_on() {
+    if (is_held_) return getting_on_.cancel();  // nobody is to
     if (!begun_ || stopping_) return;
     const std::chrono::duration<double> expected(plan_->step_seconds);
     const Duration longest = std::max(longest_step_, std::chrono::duration_cast<Duration>(expected));
@@ -431,6 +533,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   void expect_back(Seat& seat, const std::string& why, Time quiet_from) {
     seat.is_away = true;
     seat.quiet_from = quiet_from;
+    tell([&] { watcher_.silent(seat.name(), why); });
     seat.patience.set(clock_.now() + options_.returning, [this, &seat, why] {
       if (!closed_ && !broken_) gone(seat, why);
     });
@@ -462,6 +565,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     seat->say(wire::Known{.step = seat->last_step});
     if (returned.generation < plan_->generation) seat->say(*plan_);
     if (covered_) seat->say(wire::Covered{.step = *covered_});
+    tell_of_holding(*seat, returned.generation < plan_->generation ? plan_->peers[rank].from : seat->last_step);
     if (stopping_) seat->say(wire::Stop{.reason = "the run is to end", .moves = moving_});
     if (end_) seat->say(wire::EndAt{.step = *end_});
     goes_on();
@@ -854,6 +958,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     plan_ = std::move(next);
     tell([&] { remember(); });
     if (broken_) return;  // nobody is to hear of what another coordinator would not know
+    tell([&] { watcher_.replanned(*plan_); });
     for (const auto& seat : seats_) {
       if (!seat->gone) seat->say(*plan_);  // also to those who have ended: others may ask them
     }
@@ -912,6 +1017,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       if (!is_whole(cluster) || was_whole) continue;
       seats_[rank]->is_late = false;
       seats_[rank]->last_step = plan_->peers[rank].from;
+      tell_of_holding(*seats_[rank], plan_->peers[rank].from);
       watcher_.entered(plan_->peers[rank]);
     }
     settle_latecomers();
@@ -999,6 +1105,11 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     watcher_.stepped(seat.name(), report);
     seat.last_step = report.step;
     last_step_ = std::max(last_step_, report.step);
+  }
+
+  void heard(Seat& seat, const wire::Activity& activity) {
+    if (!seat.linked) throw wire::WireError("was active out of turn");
+    watcher_.active(seat.name(), activity);
   }
 
   void heard(Seat& seat, const wire::Evaluated& evaluation) {
@@ -1110,6 +1221,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
     seat.ended = true;
     watcher_.ended(seat.name(), summary);
     agree_on_the_end();
+    agree_on_holding();
     changed_.notify();
   }
 
@@ -1167,6 +1279,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
       fail(seat.name(), why);  // who was told to stop before the beginning just leaves
     }
     agree_on_the_end();
+    agree_on_holding();
     changed_.notify();
   }
 
@@ -1262,10 +1375,15 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   std::optional<Time> vacant_since_;      // all wait for somebody to come
   std::optional<std::uint64_t> covered_;  // the last step to which the only cluster could go back
   bool planning_ = false, begun_ = false, stopping_ = false, closed_ = false;
-  bool moving_ = false;               // everybody ends for another plan
-  std::optional<std::uint64_t> end_;  // the last step, if the run is to end before its end
-  std::size_t strangers_ = 0;         // who have come and not introduced themselves
-  std::uint64_t fetched_ = 0;         // checkpoints, or parts of them
+  bool moving_ = false;                      // everybody ends for another plan
+  bool is_held_ = false;                     // nobody is to begin another step
+  bool saves_ = false;                       // all hold for a checkpoint, or are about to
+  bool asks_to_hold_ = false;                // they were told to, for one of the two,
+  std::uint32_t holds_ = 0;                  // so often
+  std::optional<std::uint64_t> save_after_;  // the last checkpoint that was asked for
+  std::optional<std::uint64_t> end_;         // the last step, if the run is to end before its end
+  std::size_t strangers_ = 0;                // who have come and not introduced themselves
+  std::uint64_t fetched_ = 0;                // checkpoints, or parts of them
   std::uint32_t surveys_ = 0, failed_surveys_ = 0;
   std::exception_ptr broken_;
   std::string broken_why_;
@@ -1282,5 +1400,11 @@ Coordinator::~Coordinator() { core_->abandon(); }
 Task<> Coordinator::run() { return Core::run(core_); }
 
 void Coordinator::stop(const std::string& reason) { core_->stop(reason); }
+
+void Coordinator::hold() { core_->hold(); }
+
+void Coordinator::release() { core_->release(); }
+
+void Coordinator::save() { core_->save(); }
 
 }  // namespace rookery::swarm

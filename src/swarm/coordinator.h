@@ -26,9 +26,11 @@ class Watcher {
   virtual void refused(const std::string& /*peer*/, const std::string& /*why*/) {}
   virtual void left(const std::string& /*peer*/, const std::string& /*why*/) {}  // before there was a plan
   virtual void planned(const wire::Plan& /*plan*/) {}
+  virtual void replanned(const wire::Plan& /*plan*/) {}  // another generation, with the same places
   virtual void began() {}
-  virtual void taken_up(const wire::Plan& /*plan*/) {}   // of a run that another coordinator has begun
-  virtual void returned(const std::string& /*peer*/) {}  // by another link, and trains on
+  virtual void taken_up(const wire::Plan& /*plan*/) {}  // of a run that another coordinator has begun
+  virtual void silent(const std::string& /*peer*/, const std::string& /*why*/) {}  // but may return
+  virtual void returned(const std::string& /*peer*/) {}                            // by another link, and trains on
   virtual void stepped(const std::string& /*peer*/, const wire::StepReport& /*report*/) {}
   virtual void stands_in(const std::string& /*peer*/) {}  // was asked to join once more, in a place that is free
   virtual void restores(const std::string& /*peer*/) {}   // from now on it gets what belongs to its place,
@@ -48,6 +50,13 @@ class Watcher {
   // has to go, and is lost.
   virtual void suspected(const std::string& /*culprit*/, const std::string& /*by*/, const std::string& /*why*/) {}
   virtual void expelled(const std::string& /*peer*/, const std::string& /*why*/) {}
+
+  // What a peer is doing, about once a second; nothing depends on it.
+  virtual void active(const std::string& /*peer*/, const wire::Activity& /*activity*/) {}
+
+  // All hold; they go on, or are about to.
+  virtual void held() {}
+  virtual void released() {}
 
   // Nobody has got on for long, though all are there: rounds begin anew.
   virtual void stuck() {}
@@ -125,6 +134,9 @@ struct CoordinatorOptions {
   // What another coordinator has kept, of a run that had begun: its peers return, and nobody else begins.
   std::optional<Memory> taken_up{};
   std::uint64_t known_step = 0;  // of such a run: the last that all have reported
+  // What there is to see, as JSON, for those with the ticket who only look on. Left out: they are told that there is
+  // nothing.
+  std::function<Task<std::string>()> show{};
   // Decides who holds what, when all are there: fills in clusters, stages and layers. May take long, and is called
   // where long work goes. Throws Error, one sentence, if these peers cannot train. Left out: each has a whole copy of a
   // model with one layer.
@@ -189,6 +201,14 @@ class Coordinator {
 
   // Everybody ends after the same step: the last that any of them has begun. run() returns when they have.
   void stop(const std::string& reason);
+
+  // Nobody begins another step, until they are released or stopped; whoever is lost or comes meanwhile is dealt with as
+  // ever. Without effect before they have begun.
+  void hold();
+  void release();
+
+  // A checkpoint after the same step of all, as soon as may be.
+  void save();
 
  private:
   class Core;

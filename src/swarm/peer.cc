@@ -443,6 +443,10 @@ void obey(const wire::SwarmMessage& message, Life& life, Links& links, Work& wor
     life.say(wire::Halted{.step = work.halt()});
   } else if (const auto* end = std::get_if<wire::EndAt>(&message)) {
     work.end_at(end->step);
+  } else if (const auto* hold = std::get_if<wire::Hold>(&message)) {
+    life.say(wire::Holding{.step = work.hold(), .number = hold->number});
+  } else if (const auto* release = std::get_if<wire::Release>(&message)) {
+    work.release(release->save_after, release->holds_again);
   } else if (const auto* kept = std::get_if<wire::Kept>(&message)) {
     work.kept(kept->step);
   } else if (std::holds_alternative<wire::StandIn>(message)) {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,13 @@ class Work {
 
   // Where to end: after this step, or after the last that was begun if that is a later one. After halt().
   virtual void end_at(std::uint64_t step) = 0;
+
+  // Begins no further step before it is released, or told to end. Returns the last step that it has begun.
+  virtual std::uint64_t hold() = 0;
+
+  // Goes on. With `save_after`: there is a checkpoint after that step, which it has not gone beyond, and after which it
+  // may hold again.
+  virtual void release(std::optional<std::uint64_t> save_after, bool holds_again) = 0;
 
   // The coordinator has the checkpoint that was reported as saved.
   virtual void kept(std::uint64_t step) = 0;

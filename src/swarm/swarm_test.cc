@@ -105,6 +105,66 @@ TEST_F(SwarmTest, StopAtAnyMomentEndsAllAtTheSameStep) {
 }
 
 // Links come before the news that they would: whoever hears late of a survey does not miss it.
+TEST_F(SwarmTest, ThoseWhoAreHeldBeginNoStepUntilTheyAreReleased) {
+  coordinate(3);
+  std::vector<std::uint64_t> done;
+  const auto hold = [&]() -> Task<> {
+    co_await world_.clock().sleep_for(1s);
+    coordinator_->hold();
+    for (const Duration time : {Duration(500ms), Duration(300s)}) {
+      co_await world_.clock().sleep_for(time);
+      for (const auto& [name, peer] : peers_) done.push_back(peer.work->steps_done);
+    }
+    coordinator_->release();
+  };
+  EXPECT_EQ(run(all(join("a", 1ms, 200), join("b", 1ms, 200), join("c", 1ms, 200), hold())), "");
+  EXPECT_THAT(done, ::testing::Each(done.front()));
+  EXPECT_GT(done.front(), 0u);
+  EXPECT_LT(done.front(), 200u);
+  EXPECT_FALSE(witness_.was_stuck);
+  for (const auto& [name, peer] : peers_) EXPECT_EQ(peer.work->steps_done, 200u) << name;
+}
+
+TEST_F(SwarmTest, ACheckpointAtAnyMomentIsAfterTheSameStepOfAll) {
+  for (int i = 0; i < 40; ++i) {
+    SCOPED_TRACE(i);
+    struct Once : SwarmTest {
+      void TestBody() override {}
+    } once;
+    once.coordinate(3);
+    const auto save = [&]() -> Task<> {
+      co_await once.world_.clock().sleep_for(1s + i * 1ms);
+      const bool is_held = i % 4 == 0;
+      if (is_held) once.coordinator_->hold();
+      if (i % 8 == 0) co_await once.world_.clock().sleep_for(1s);
+      once.coordinator_->save();
+      co_await once.world_.clock().sleep_for(1s);
+      once.coordinator_->save();
+      co_await once.world_.clock().sleep_for(1s);
+      if (is_held) once.coordinator_->release();
+    };
+    EXPECT_EQ(once.run(all(once.join("a", 1ms, 300), once.join("b", 1ms, 300), once.join("c", 3ms, 300), save())), "");
+    const std::vector<std::uint64_t> saved = once.peers_["a"].work->saved;
+    EXPECT_FALSE(saved.empty());
+    for (const auto& [name, peer] : once.peers_) {
+      EXPECT_EQ(peer.work->steps_done, 300u) << name;
+      EXPECT_EQ(peer.work->saved, saved) << name;
+    }
+  }
+}
+
+TEST_F(SwarmTest, ThoseWhoAreHeldCanBeStopped) {
+  coordinate(2);
+  const auto stop = [&]() -> Task<> {
+    co_await world_.clock().sleep_for(1s);
+    coordinator_->hold();
+    co_await world_.clock().sleep_for(1s);
+    coordinator_->stop("enough");
+  };
+  EXPECT_EQ(run(all(join("a", 1ms, 100000), join("b", 1ms, 100000), stop())), "");
+  EXPECT_EQ(peers_["a"].work->steps_done, peers_["b"].work->steps_done);
+}
+
 TEST_F(SwarmTest, WhoeverHearsLateOfASurveyIsWaitedFor) {
   for (const Duration late : {20ms, 300ms, 2000ms}) {
     for (const std::string name : {"a", "b", "c"}) {

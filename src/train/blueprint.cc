@@ -98,12 +98,6 @@ plan::Keeping keeping_of(const config::Settings& settings, std::size_t clusters,
   return keeping;
 }
 
-std::string describe(const Blueprint& blueprint) {
-  return fmt::format("{} with {} parameters on {}", blueprint.model->kind(),
-                     format_count(static_cast<double>(blueprint.model->parameter_count())),
-                     blueprint.data->info().description);
-}
-
 std::vector<DataFile> data_files(const config::Data& data) {
   std::vector<DataFile> files;
   const auto add = [&](std::string_view folder, const fs::path& root, const fs::path& path) {

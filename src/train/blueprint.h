@@ -30,9 +30,6 @@ std::string fingerprint(const model::Model& model);
 // What training with so many copies keeps of each parameter and micro-batch.
 plan::Keeping keeping_of(const config::Settings& settings, std::size_t clusters, plan::Schedule schedule);
 
-// "gpt with 0.9 M parameters on tales, 256 tokens (bytes)"
-std::string describe(const Blueprint& blueprint);
-
 // A file of the data, by the name that others know it under: source/…, tokenizer/…
 struct DataFile {
   std::string name;

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "collective/codec.h"
+#include "observe/computer.h"
 #include "observe/memory.h"
 #include "tensor/allocator.h"
 #include "train/checkpoint.h"
@@ -36,12 +37,15 @@ std::vector<FlatState> state_of(sync::Method& method, const Stage& stage) {
   return flat;
 }
 
+constexpr Duration kBetweenActivities = std::chrono::seconds(1);
+constexpr double kSpansPerSecond = 100;
+
 LinkError coordinator_lost() { return {net::Failure::kClosed, "coordinator", "was lost"}; }
 
 }  // namespace
 
 PeerWork::PeerWork(Clock& network, PeerWorkOptions options)
-    : network_(network), options_(std::move(options)), compute_(std::make_unique<LoopThread>()) {}
+    : network_(network), options_(std::move(options)), compute_(std::make_unique<LoopThread>()), telling_(network) {}
 
 PeerWork::~PeerWork() {
   // Tensors go where they were made.
@@ -119,7 +123,7 @@ Task<wire::Ready> PeerWork::build(config::Settings settings, std::optional<fs::p
   wire::Ready ready{.data = blueprint_->data_fingerprint,
                     .model = fingerprint(*blueprint_->model),
                     .parameters = static_cast<std::uint64_t>(blueprint_->model->parameter_count()),
-                    .about = describe(*blueprint_),
+                    .about = observe::describe_computer(),
                     .resident = static_cast<std::uint64_t>(observe::resident_memory()),
                     .speed = options_.pace.speed,
                     .step_time = std::chrono::duration<double>(options_.pace.step_time).count(),
@@ -193,8 +197,10 @@ Task<wire::Ended> PeerWork::train(Part part, Report report) {
         [this](std::size_t rank) { return part_.links->at(rank); }, *stage_compute_);
     if (!options_.trace.empty()) {
       trace_ = std::make_unique<observe::Trace>(options_.trace, part_.rank, options_.name);
-      wiring_->watch(trace_->rows("send"), trace_->rows("round"));
     }
+    if (trainee_->settings().dashboard.listen != "off") begin_activity();
+    wiring_->watch(trace_ ? trace_->rows("send") : BeginSpan(),
+                   both(trace_ ? trace_->rows("round") : BeginSpan(), activity_ ? activity_->rounds() : BeginSpan()));
     if (may_change) {
       wiring_->let_change([this](std::size_t cluster) { return succession_->is_whole(cluster); });
     }
@@ -214,6 +220,7 @@ Task<wire::Ended> PeerWork::train(Part part, Report report) {
     failure = std::current_exception();
     leave(LinkError(net::Failure::kCancelled, "", error.what()));
   }
+  telling_.cancel();
   if (succession_) {
     auto giving = succession_->end();
     co_await std::move(giving);
@@ -464,6 +471,24 @@ void PeerWork::end_at(std::uint64_t step) {
   });
 }
 
+std::uint64_t PeerWork::hold() {
+  const std::lock_guard lock(gate_.mutex);
+  if (succession_ && succession_->is_whole(own_place().cluster)) gate_.begun = std::max(gate_.begun, own_place().from);
+  gate_.hold_after = gate_.begun;
+  return gate_.begun;
+}
+
+void PeerWork::release(std::optional<std::uint64_t> save_after, bool holds_again) {
+  {
+    const std::lock_guard lock(gate_.mutex);
+    if (save_after && *save_after > gate_.saved) gate_.save_after = save_after;
+    gate_.hold_after = holds_again ? save_after : std::nullopt;
+  }
+  boost::asio::post(compute_->executor(), [this] {
+    if (member_ != nullptr) member_->wake();
+  });
+}
+
 void PeerWork::kept(std::uint64_t step) {
   if (!unkept_.empty() && unkept_.front().step == step) {
     for (const wire::FileFacts& file : unkept_.front().facts) {
@@ -503,7 +528,7 @@ Task<wire::Ended> PeerWork::work(Connections connections) {
     ~Known() { work_.member_ = nullptr; }
     PeerWork& work_;
   } known(*this, member);
-  if (trace_) member.watch(trace_->row("compute"));
+  member.watch(both(trace_ ? trace_->row("compute") : BeginSpan(), activity_ ? activity_->computing() : BeginSpan()));
   if (position_.step > 0) {  // of a checkpoint
     member.resume(position_.step, resumed_.samples);
     load_method_state(read_checkpoint_info(*checkpoint_), state_of(member.method(), trainee_->stage()));
@@ -570,12 +595,13 @@ Task<> PeerWork::take_steps(Member& member) {
           keep_copy(member);
         });
     co_await std::move(running);
-    if (position_.step < until || position_.step == t.steps) co_return;  // the run is to end
+    const bool is_asked_to_save = is_to_save();
+    if ((position_.step < until && !is_asked_to_save) || position_.step == t.steps) co_return;  // the run is to end
     if (t.eval_batches > 0 && due(position_.step, t.eval_every)) {
       auto evaluating = evaluate(member, data::Split::kEval, trainee_->evaluated_samples());
       co_await std::move(evaluating);
     }
-    if (due(position_.step, t.checkpoint_every)) {
+    if (due(position_.step, t.checkpoint_every) || is_asked_to_save) {
       auto saving = save(member, false);
       co_await std::move(saving);
     }
@@ -594,11 +620,23 @@ void PeerWork::stepped(const wire::StepReport& report) {
 
 pipeline::Admission PeerWork::may_begin(std::uint64_t step) {
   const std::lock_guard lock(gate_.mutex);
-  if (!gate_.halted || (gate_.end && step <= *gate_.end)) {
-    gate_.begun = std::max(gate_.begun, step);
-    return pipeline::Admission::kNow;
+  if (gate_.save_after && step > *gate_.save_after) return pipeline::Admission::kNever;
+  if (gate_.halted && !(gate_.end && step <= *gate_.end)) {
+    return gate_.end ? pipeline::Admission::kNever : pipeline::Admission::kLater;
   }
-  return gate_.end ? pipeline::Admission::kNever : pipeline::Admission::kLater;
+  if (!gate_.halted && gate_.hold_after && step > *gate_.hold_after) return pipeline::Admission::kLater;
+  gate_.begun = std::max(gate_.begun, step);
+  return pipeline::Admission::kNow;
+}
+
+// After this step, because somebody has asked for it. What it was asked for before it took part is not for it to do.
+bool PeerWork::is_to_save() {
+  const std::lock_guard lock(gate_.mutex);
+  const auto step = static_cast<std::uint64_t>(position_.step);
+  if (!gate_.save_after || step < *gate_.save_after) return false;
+  const std::uint64_t asked = *std::exchange(gate_.save_after, std::nullopt);
+  gate_.saved = std::max(gate_.saved, asked);
+  return step == asked;
 }
 
 Task<> PeerWork::end(Member& member) {
@@ -792,6 +830,34 @@ void PeerWork::show(const wire::StepReport& report) {
       .bytes_sent = static_cast<std::int64_t>(std::max(report.bytes_sent, shown_bytes_) - shown_bytes_)};
   shown_bytes_ = report.bytes_sent;
   shown_->step(so_far_);
+}
+
+void PeerWork::begin_activity() {
+  const auto seconds = [] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  };
+  activity_ = std::make_unique<observe::Activity>(seconds);
+  telling_.set(network_.now() + kBetweenActivities, [this] { tell_activity(); });
+}
+
+// What those see who look on.
+void PeerWork::tell_activity() {
+  telling_.set(network_.now() + kBetweenActivities, [this] { tell_activity(); });
+  wire::Activity message{.resident = static_cast<std::uint64_t>(observe::resident_memory())};
+  const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  for (const observe::ActivitySpan& span : observe::thinned(activity_->take(), kSpansPerSecond)) {
+    if (message.spans.size() == wire::kMaxDoneSpans) break;
+    message.spans.push_back({.kind = static_cast<std::uint32_t>(span.kind),
+                             .begin = std::max(0.0, now - span.begin),
+                             .seconds = span.end - span.begin});
+  }
+  for (std::size_t rank = 0; rank < part_.links->size(); ++rank) {
+    const net::Link* link = part_.links->at(rank);
+    if (link == nullptr || link->has_ended()) continue;
+    message.traffic.push_back({.peer = static_cast<std::uint32_t>(rank), .sent = training_traffic(*link).sent});
+  }
+  message.log = log_lines_after(logged_, wire::kMaxLogLines);
+  report_(message);
 }
 
 // If the coordinator is there: else it learns of it when it is again.

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/loop_thread.h"
 #include "base/signal.h"
+#include "observe/activity.h"
 #include "observe/metrics.h"
 #include "observe/trace.h"
 #include "swarm/peer.h"
@@ -57,6 +58,8 @@ class PeerWork final : public swarm::Work {
   void changed(const wire::Plan& plan) override;
   std::uint64_t halt() override;
   void end_at(std::uint64_t step) override;
+  std::uint64_t hold() override;
+  void release(std::optional<std::uint64_t> save_after, bool holds_again) override;
   void kept(std::uint64_t step) override;
   void covered(std::uint64_t step) override;
   void away() override;
@@ -74,6 +77,9 @@ class PeerWork final : public swarm::Work {
     std::uint64_t begun = 0;
     bool halted = false;
     std::optional<std::uint64_t> end;
+    std::optional<std::uint64_t> hold_after;  // for now
+    std::optional<std::uint64_t> save_after;  // then there is a checkpoint, before anything else
+    std::uint64_t saved = 0;                  // the last step of which that was so
   };
 
   // How a peer begins whose cluster is whole (again).
@@ -108,6 +114,7 @@ class PeerWork final : public swarm::Work {
   void keep_copy(Member& member);
   Task<> save_own_copy(Member& member, std::string culprit);
   pipeline::Admission may_begin(std::uint64_t step);
+  bool is_to_save();
   void stepped(const wire::StepReport& report);
   Task<> end(Member& member);
   Task<> finish(Member& member);
@@ -130,6 +137,8 @@ class PeerWork final : public swarm::Work {
   void pass_on(wire::SwarmMessage message);
   void show(const wire::StepReport& report);
   void offer(const Saving& saving);
+  void begin_activity();
+  void tell_activity();
   const wire::PlannedPeer& own_place() const { return part_.plan.peers.at(part_.rank); }
   std::optional<std::uint32_t> first_cluster(const std::string& culprit, bool whole_copy, std::int64_t step) const;
   Task<> wait_until_kept();
@@ -167,11 +176,14 @@ class PeerWork final : public swarm::Work {
   std::deque<Saving> unkept_;
   Signal kept_;
   std::unique_ptr<observe::Trace> trace_;
-  std::optional<Clusters> clusters_;        // of the plan
-  std::unique_ptr<Wiring> wiring_;          // while it trains
-  std::size_t cut_ = 0;                     // rank of whoever was cut off last
-  LoopThread aside_;                        // for what takes long, and is not training
-  std::unique_ptr<Succession> succession_;  // once there is a plan
+  std::unique_ptr<observe::Activity> activity_;  // if somebody may look on,
+  Alarm telling_;                                // which is told now and then,
+  std::uint64_t logged_ = 0;                     // with the lines of the log that are new
+  std::optional<Clusters> clusters_;             // of the plan
+  std::unique_ptr<Wiring> wiring_;               // while it trains
+  std::size_t cut_ = 0;                          // rank of whoever was cut off last
+  LoopThread aside_;                             // for what takes long, and is not training
+  std::unique_ptr<Succession> succession_;       // once there is a plan
 
   Gate gate_;
 };

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <thread>
 
 #include <nlohmann/json.hpp>
 
@@ -64,7 +65,12 @@ void Run::write_trace() {
   watch_ = trace_->row("compute");
 }
 
-RunOutcome Run::train(const std::atomic<bool>& stop) {
+void Run::wait_while_held(const std::atomic<bool>& stop, const RunWishes& wishes) const {
+  constexpr std::chrono::milliseconds kLookAgain(50);
+  while (wishes.hold && !stop) std::this_thread::sleep_for(kLookAgain);
+}
+
+RunOutcome Run::train(const std::atomic<bool>& stop, RunWishes& wishes) {
   const config::Train& t = settings().train;
   const Position began = position_;
   const auto start = std::chrono::steady_clock::now();
@@ -86,7 +92,9 @@ RunOutcome Run::train(const std::atomic<bool>& stop) {
       spdlog::info("step {} loss {:.4f} grad_norm {:.3f} lr {:.3g}", metrics.step, metrics.loss, metrics.grad_norm,
                    metrics.lr);
     }
-    if (due(position_.step, t.checkpoint_every) || last) save();
+    if (due(position_.step, t.checkpoint_every) || last || wishes.save) save();
+    wishes.save = false;
+    wait_while_held(stop, wishes);
   }
   if (saved_step_ != position_.step) save();
   const RunOutcome outcome{summarize(seconds_since(start), began, stop), position_.step < t.steps};

@@ -21,6 +21,12 @@ struct RunOutcome {
   bool interrupted = false;  // `stop` was set: the state is in a checkpoint, and the run can be resumed
 };
 
+// What somebody else may wish while a run goes on; any thread.
+struct RunWishes {
+  std::atomic<bool> hold = false;  // no further step, until it is not so any more
+  std::atomic<bool> save = false;  // a checkpoint after this step; taken back when it is there
+};
+
 // The training of one model by one peer, in one run directory.
 //
 //   Run run(settings, directory, resume);
@@ -40,10 +46,17 @@ class Run {
   // What it does is written to trace.json from now on.
   void write_trace();
 
+  // The same is told to whoever watches.
+  void watch(BeginSpan compute) { watch_ = both(std::move(watch_), std::move(compute)); }
+
   // Trains to the last step, evaluating and saving checkpoints on the way; checks `stop` after every step. Writes
   // metrics.jsonl, TensorBoard events and, at the end, summary.json.
   // Throws Error if the loss is no longer a number.
-  RunOutcome train(const std::atomic<bool>& stop);
+  RunOutcome train(const std::atomic<bool>& stop, RunWishes& wishes);
+  RunOutcome train(const std::atomic<bool>& stop) {
+    RunWishes none;
+    return train(stop, none);
+  }
 
   const Position& position() const { return position_; }
   const data::Dataset& dataset() const { return trainee_.data(); }
@@ -56,6 +69,7 @@ class Run {
   const std::optional<std::filesystem::path>& moved_aside() const { return moved_aside_; }
 
  private:
+  void wait_while_held(const std::atomic<bool>& stop, const RunWishes& wishes) const;
   observe::StepMetrics step();
   std::optional<LossReport> evaluate(data::Split split, std::uint64_t samples, const std::atomic<bool>& stop);
   void restore(const std::filesystem::path& checkpoint);

@@ -53,6 +53,7 @@ void SwarmRecord::note(const char* event, const std::string& peer, const std::st
   if (!text.empty()) object["text"] = text;
   events_.write(line_of(object));
   spdlog::info("{} {} {}", event, peer, text);
+  if (noted_) noted_(event, peer, text);
 }
 
 void SwarmRecord::say(const std::string& sentence) const {

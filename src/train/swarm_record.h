@@ -38,6 +38,10 @@ class SwarmRecord final : public swarm::Watcher {
   // What happens before and beside the steps is also said, in a sentence each.
   void tell_events_to(std::function<void(const std::string&)> tell) { tell_ = tell_plan_ = std::move(tell); }
 
+  // Every event, as it is written.
+  using Noted = std::function<void(const std::string& event, const std::string& peer, const std::string& text)>;
+  void pass_notes_to(Noted noted) { noted_ = std::move(noted); }
+
   // The same for who holds what alone.
   void tell_plan_to(std::function<void(const std::string&)> tell) { tell_plan_ = std::move(tell); }
 
@@ -141,6 +145,7 @@ class SwarmRecord final : public swarm::Watcher {
   Ledger ledger_;
   observe::Sinks sinks_;
   std::function<void(const std::string&)> tell_, tell_plan_;
+  Noted noted_;
   std::map<std::string, Peer> peers_;
   std::vector<std::string> expelled_;
   std::map<std::int64_t, Step> steps_;    // that not everybody has done

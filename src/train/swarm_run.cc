@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <boost/asio/post.hpp>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "net/tcp/route.h"
@@ -131,6 +133,7 @@ SwarmRun::SwarmRun(config::Settings settings, RunDirectory directory, bool resum
     journal_->forget();  // the plan of the run before
   }
   record_ = std::make_unique<SwarmRecord>(world_.clock(), blueprint_, directory_, began_at_);
+  watchers_.add(*record_);
 }
 
 SwarmRun::~SwarmRun() { host_->close(); }
@@ -154,6 +157,7 @@ swarm::CoordinatorOptions SwarmRun::coordinator_options() {
                                     .data_files = data_files_,
                                     .checkpoint = checkpoint_,
                                     .incoming = directory_.incoming()};
+  options.show = show_;
   if (journal_) {
     options.remember = [this](const swarm::Memory& memory) { journal_->keep({memory, host_->address()}); };
   }
@@ -257,10 +261,20 @@ std::optional<swarm::Anew> SwarmRun::begin_anew(std::uint64_t ended) {
                      .step = static_cast<std::uint64_t>(step)};
 }
 
+void SwarmRun::ask_for(Wish wish) {
+  boost::asio::post(world_.executor(), [this, wish] {
+    if (coordinator_ == nullptr) return;
+    if (wish == Wish::kHold) coordinator_->hold();
+    if (wish == Wish::kRelease) coordinator_->release();
+    if (wish == Wish::kSave) coordinator_->save();
+  });
+}
+
 RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<void()>& watch,
                            const std::function<void(double seconds)>& meanwhile) {
   fs::remove_all(directory_.incoming());
-  swarm::Coordinator coordinator(world_.clock(), *host_, coordinator_options(), *record_);
+  swarm::Coordinator coordinator(world_.clock(), *host_, coordinator_options(), watchers_);
+  coordinator_ = &coordinator;
   bool over = false;
   std::exception_ptr trouble;
   const auto obey = [&]() -> Task<> {
@@ -288,6 +302,7 @@ RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<vo
       failure = std::current_exception();
     }
     over = true;
+    coordinator_ = nullptr;
     if (trouble) failure = trouble;
     auto joined = group.join();
     co_await std::move(joined);

@@ -11,6 +11,7 @@
 #include "plan/swarm.h"
 #include "swarm/coordinator.h"
 #include "swarm/files.h"
+#include "swarm/watchers.h"
 #include "train/blueprint.h"
 #include "train/journal.h"
 #include "train/run.h"
@@ -50,11 +51,24 @@ class SwarmRun {
   const Position& began_at() const { return began_at_; }
   const std::optional<std::filesystem::path>& moved_aside() const { return moved_aside_; }
 
-  // What happens is passed on to these, too.
+  // What happens is passed on to these, too. The watcher outlives this.
+  void add_watcher(swarm::Watcher& watcher) { watchers_.add(watcher); }
+  void pass_notes_to(SwarmRecord::Noted noted) { record_->pass_notes_to(std::move(noted)); }
   void add_sink(std::unique_ptr<observe::Sink> sink) { record_->add_sink(std::move(sink)); }
   void tell_events_to(std::function<void(const std::string&)> tell) { record_->tell_events_to(std::move(tell)); }
 
   void tell_plan_to(std::function<void(const std::string&)> tell) { record_->tell_plan_to(std::move(tell)); }
+
+  // The peers and their links, once there is a plan; and the settings with what it has decided.
+  const plan::Swarm& measured() const { return measured_; }
+  const config::Settings& decided() const { return decided_; }
+
+  // What those with the ticket see who only look on. Before train().
+  void show_with(std::function<Task<std::string>()> show) { show_ = std::move(show); }
+
+  // Asked for while train() goes on, by any thread; of no effect otherwise.
+  enum class Wish { kHold, kRelease, kSave };
+  void ask_for(Wish wish);
 
   // An event that the coordinator does not see, for the record.
   void note(const char* event, const std::string& peer, const std::string& text) { record_->note(event, peer, text); }
@@ -90,6 +104,9 @@ class SwarmRun {
   std::unique_ptr<net::Transport> transport_;
   std::unique_ptr<net::Host> host_;
   std::unique_ptr<SwarmRecord> record_;
+  swarm::Watchers watchers_;
+  std::function<Task<std::string>()> show_;
+  swarm::Coordinator* coordinator_ = nullptr;  // while there is one
 };
 
 }  // namespace rookery::train

@@ -249,6 +249,40 @@ void write(const Restored& m, proto::SwarmMessage& out) { out.mutable_restored()
 
 void write(const Paused& m, proto::SwarmMessage& out) { out.mutable_paused()->set_generation(m.generation); }
 
+void write(const Hold& m, proto::SwarmMessage& out) { out.mutable_hold()->set_number(m.number); }
+
+void write(const Holding& m, proto::SwarmMessage& out) {
+  out.mutable_holding()->set_step(m.step);
+  out.mutable_holding()->set_number(m.number);
+}
+
+void write(const Release& m, proto::SwarmMessage& out) {
+  proto::Release& p = *out.mutable_release();
+  if (m.save_after) p.set_save_after(*m.save_after);
+  p.set_holds_again(m.holds_again);
+}
+
+void write(const Activity& m, proto::SwarmMessage& out) {
+  proto::Activity& p = *out.mutable_activity();
+  p.set_resident(m.resident);
+  for (const DoneSpan& span : m.spans) {
+    proto::Activity::Span& q = *p.add_spans();
+    q.set_kind(span.kind);
+    q.set_begin(span.begin);
+    q.set_seconds(span.seconds);
+  }
+  for (const LinkTraffic& traffic : m.traffic) {
+    proto::Activity::Traffic& q = *p.add_traffic();
+    q.set_peer(traffic.peer);
+    q.set_sent(traffic.sent);
+  }
+  for (const std::string& line : m.log) p.add_log(line.substr(0, kMaxLogLineBytes));
+}
+
+void write(const Look&, proto::SwarmMessage& out) { out.mutable_look(); }
+
+void write(const Shown& m, proto::SwarmMessage& out) { out.mutable_shown()->set_text(m.text); }
+
 Introduction read(const proto::Introduction& p) {
   return {.contact = contact_of(p.contact()),
           .memory = count(p.memory(), kMaxBytes),
@@ -473,6 +507,41 @@ Restored read(const proto::Restored& p) { return {.generation = p.generation()};
 
 Paused read(const proto::Paused& p) { return {.generation = p.generation()}; }
 
+Hold read(const proto::Hold& p) { return {.number = p.number()}; }
+
+Holding read(const proto::Holding& p) { return {.step = count(p.step(), kMaxBytes), .number = p.number()}; }
+
+Release read(const proto::Release& p) {
+  Release release{.holds_again = p.holds_again()};
+  if (p.has_save_after()) release.save_after = count(p.save_after(), kMaxBytes);
+  return release;
+}
+
+Shown read(const proto::Shown& p) {
+  if (p.text().size() > kMaxShownBytes) refuse("too much to look at");
+  return {.text = p.text()};
+}
+
+Activity read(const proto::Activity& p) {
+  const auto is_within = [](int size, std::size_t most) { return static_cast<std::size_t>(size) <= most; };
+  if (!is_within(p.spans_size(), kMaxDoneSpans) || !is_within(p.traffic_size(), kMaxPlannedPeers) ||
+      !is_within(p.log_size(), kMaxLogLines)) {
+    refuse("too much to look at");
+  }
+  Activity activity{.resident = count(p.resident(), kMaxBytes)};
+  for (const proto::Activity::Span& q : p.spans()) {
+    activity.spans.push_back({.kind = q.kind(), .begin = number(q.begin()), .seconds = number(q.seconds())});
+  }
+  for (const proto::Activity::Traffic& q : p.traffic()) {
+    activity.traffic.push_back({.peer = q.peer(), .sent = count(q.sent(), kMaxBytes)});
+  }
+  for (const std::string& line : p.log()) {
+    if (line.size() > kMaxLogLineBytes) refuse("a long line");
+    activity.log.push_back(printable(line));
+  }
+  return activity;
+}
+
 }  // namespace
 
 bool is_file_name(std::string_view name) {
@@ -549,6 +618,18 @@ SwarmMessage decode_swarm_message(std::span<const std::byte> bytes) {
       return read(message.covered());
     case Content::kStandIn:
       return StandIn{};
+    case Content::kHold:
+      return read(message.hold());
+    case Content::kHolding:
+      return read(message.holding());
+    case Content::kRelease:
+      return read(message.release());
+    case Content::kActivity:
+      return read(message.activity());
+    case Content::kLook:
+      return Look{};
+    case Content::kShown:
+      return read(message.shown());
     case Content::kSurvey:
       return read(message.survey());
     case Content::kSurveyed:

@@ -54,7 +54,7 @@ struct LayerTimes {
 struct Ready {
   std::string data{}, model{};  // fingerprints
   std::uint64_t parameters = 0;
-  std::string about{};               // for people
+  std::string about{};               // its computer, for people
   std::uint64_t resident = 0;        // bytes of memory that it takes already, before it holds any layer
   double speed = 1;                  // that it keeps, as a share of what its computer could do
   double step_time = 0;              // seconds that it pretends to take for a step, over its speed; 0: it does not
@@ -309,9 +309,70 @@ struct EndAt {
   bool operator==(const EndAt&) const = default;
 };
 
-using SwarmMessage = std::variant<Introduction, Assignment, Ready, Plan, Linked, Begin, StepReport, Evaluated, Ended,
-                                  Failed, Stop, Saved, Kept, Halted, EndAt, Survey, Surveyed, Restored, Paused,
-                                  Suspected, Missed, Returned, Known, Held, Covered, StandIn>;
+// The coordinator: begin no further step for now, and say in which one you are.
+struct Hold {
+  std::uint32_t number = 0;  // each has the next
+
+  bool operator==(const Hold&) const = default;
+};
+
+// A peer: the last step that it has begun, and it begins no other.
+struct Holding {
+  std::uint64_t step = 0;
+  std::uint32_t number = 0;  // of what it answers
+
+  bool operator==(const Holding&) const = default;
+};
+
+// The coordinator, when it knows that of all, or does not need to: go on.
+struct Release {
+  std::optional<std::uint64_t> save_after{};  // with a checkpoint after this step, which nobody has gone beyond
+  bool holds_again = false;                   // then, until it is released again
+
+  bool operator==(const Release&) const = default;
+};
+
+// What a peer was doing for a while.
+struct DoneSpan {
+  std::uint32_t kind = 0;         // of what a timeline shows
+  double begin = 0, seconds = 0;  // before this was said, and for how long
+
+  bool operator==(const DoneSpan&) const = default;
+};
+
+struct LinkTraffic {
+  std::uint32_t peer = 0;  // rank of whom it sends to
+  std::uint64_t sent = 0;  // bytes so far
+
+  bool operator==(const LinkTraffic&) const = default;
+};
+
+// A peer, about once a second, for those who look on. Nothing depends on it.
+struct Activity {
+  std::uint64_t resident = 0;  // bytes of memory
+  std::vector<DoneSpan> spans{};
+  std::vector<LinkTraffic> traffic{};
+  std::vector<std::string> log{};  // lines that are new
+
+  bool operator==(const Activity&) const = default;
+};
+
+// Somebody with the ticket who only looks on, instead of an introduction; as often as it likes.
+struct Look {
+  bool operator==(const Look&) const = default;
+};
+
+// The coordinator, to whoever looks on.
+struct Shown {
+  std::string text{};  // what there is to see, as JSON
+
+  bool operator==(const Shown&) const = default;
+};
+
+using SwarmMessage =
+    std::variant<Introduction, Assignment, Ready, Plan, Linked, Begin, StepReport, Evaluated, Ended, Failed, Stop,
+                 Saved, Kept, Halted, EndAt, Survey, Surveyed, Restored, Paused, Suspected, Missed, Returned, Known,
+                 Held, Covered, StandIn, Hold, Holding, Release, Activity, Look, Shown>;
 
 inline constexpr std::size_t kMaxPlannedPeers = 4096;
 inline constexpr std::uint32_t kMaxLayers = 1 << 16;
@@ -321,6 +382,10 @@ inline constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 56;        // of 
 inline constexpr std::size_t kMaxSettingsBytes = 256 * 1024;
 inline constexpr std::size_t kMaxFiles = 4096;
 inline constexpr std::size_t kMaxPlanSettings = 64;
+inline constexpr std::size_t kMaxDoneSpans = 512;
+inline constexpr std::size_t kMaxLogLines = 20;
+inline constexpr std::size_t kMaxLogLineBytes = 300;
+inline constexpr std::size_t kMaxShownBytes = 4 * 1024 * 1024;
 
 // Whether a name may be given to a file that others send: relative, and nothing that leads elsewhere, is hidden, or
 // cannot be shown.

@@ -92,6 +92,16 @@ TEST(SwarmMessageTest, EveryMessageComesBackAsItWas) {
       Held{.step = 40},
       Covered{.step = 40},
       StandIn{},
+      Look{},
+      Shown{.text = "{}"},
+      Hold{.number = 3},
+      Holding{.step = 41, .number = 3},
+      Release{},
+      Release{.save_after = 41, .holds_again = true},
+      Activity{.resident = 1 << 20,
+               .spans = {{.kind = 2, .begin = 0.75, .seconds = 0.25}},
+               .traffic = {{.peer = 1, .sent = 12345}},
+               .log = {"got 3 MiB from 2 peers"}},
       Stop{.reason = "interrupted"},
       Stop{.reason = "planned anew", .moves = true}};
   for (const SwarmMessage& message : messages) {

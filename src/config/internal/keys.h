@@ -153,7 +153,11 @@ void keys_of(MaybeConst<Peer> auto& s, auto& v) {
 }
 
 void keys_of(MaybeConst<Dashboard> auto& s, auto& v) {
-  v.key("listen", s.listen, "address of the web page, e.g. 127.0.0.1:0 (port 0: any that is free), or off", kListen);
+  v.key("listen", s.listen,
+        "address of the web page that shows the run, e.g. 0.0.0.0:8443 (port 0: any that is free), or off", kListen);
+  v.key("certificate", s.certificate, "its certificate, a file in PEM; empty: beyond this computer one is made up",
+        kAnyText);
+  v.key("key", s.key, "the key of the certificate, a file in PEM", kAnyText);
 }
 
 // What is trained, and how: the same for swarms that are real and those that are not.

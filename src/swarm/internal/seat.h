@@ -73,6 +73,7 @@ struct Seat {
   std::optional<wire::Ready> ready{};
   std::optional<wire::Surveyed> surveyed{};  // of the survey that is under way, or the last one
   std::optional<std::uint64_t> halted{};     // the last step that it has begun, when it was told to stop
+  std::optional<std::uint64_t> holding{};    // the same, when it was told to hold
   std::deque<wire::Saved> unfetched{};
   bool linked = false, ended = false, gone = false, refused = false;
   bool is_late = false;          // came when the run had begun, and has not taken part yet

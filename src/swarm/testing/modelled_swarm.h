@@ -67,6 +67,15 @@ class ModelledWork : public Work {
         co_await std::move(waiting);
       }
       if (end && step > *end) break;
+      if (save_after && step > *save_after) {
+        if (*std::exchange(save_after, std::nullopt) == steps_done) saved.push_back(steps_done);
+        continue;
+      }
+      if (!halted && hold_after && step > *hold_after) {
+        auto waiting = changed_.wait();
+        co_await std::move(waiting);
+        continue;
+      }
       begun = step;
       co_await clock_.sleep_for(10ms);
       for (const std::uint32_t generation = plan.generation; step == stalls_at && plan.generation == generation;) {
@@ -114,6 +123,21 @@ class ModelledWork : public Work {
     changed_.notify();
   }
 
+  std::uint64_t hold() override {
+    if (is_whole(rank)) begun = std::max(begun, plan.peers[rank].from);
+    hold_after = begun;
+    return begun;
+  }
+
+  void release(std::optional<std::uint64_t> save, bool holds_again) override {
+    if (save && hold_after) {
+      EXPECT_LE(begun, *save) << "it has gone beyond what is to be saved";
+    }
+    if (save && begun <= *save) save_after = save;  // else it is told so once more
+    hold_after = holds_again ? save : std::nullopt;
+    changed_.notify();
+  }
+
   void kept(std::uint64_t) override {
     is_kept = true;
     changed_.notify();
@@ -141,7 +165,8 @@ class ModelledWork : public Work {
   std::uint64_t steps_done = 0, begun = 0;
   bool halted = false, is_kept = false, is_away = false;
   std::size_t returns = 0;  // of the coordinator
-  std::optional<std::uint64_t> end{};
+  std::optional<std::uint64_t> end{}, hold_after{}, save_after{};
+  std::vector<std::uint64_t> saved{};  // steps after which it was asked for a checkpoint
   wire::Plan plan{};
   bool goes_on = false;                                  // without those who were lost
   std::uint32_t paused_in = 0, restored_in = 0;          // generations

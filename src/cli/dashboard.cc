@@ -1,0 +1,100 @@
+#include "cli/dashboard.h"
+
+#include <fmt/format.h>
+
+#include "train/swarm_run.h"
+
+namespace rookery::cli {
+namespace {
+
+using dashboard::Command;
+using dashboard::Phase;
+using dashboard::View;
+
+// Why a wish cannot be fulfilled now, if so.
+std::optional<std::string> objection(Command command, Phase phase) {
+  const bool trains = phase == Phase::kTraining, is_held = phase == Phase::kPaused || phase == Phase::kPausing;
+  if (phase == Phase::kEnded || phase == Phase::kFailed) return "the run is over";
+  switch (command) {
+    case Command::kPause:
+      return trains ? std::nullopt : std::optional<std::string>("there is nothing to pause now");
+    case Command::kResume:
+      return is_held ? std::nullopt : std::optional<std::string>("the run is not paused");
+    case Command::kCheckpoint:
+      return trains || is_held ? std::nullopt : std::optional<std::string>("there is nothing to save yet");
+    case Command::kStop:
+      break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::unique_ptr<dashboard::Dashboard> dashboard_for(const Shown& run, Wishes wishes) {
+  const config::Settings& s = run.settings;
+  if (s.dashboard.listen == "off") return nullptr;
+  dashboard::DashboardOptions options{
+      .listen = s.dashboard.listen, .certificate_file = s.dashboard.certificate, .key_file = s.dashboard.key};
+  options.run = {.name = s.name,
+                 .model = std::string(run.model.kind()),
+                 .data = run.data.info().description,
+                 .parameters = run.model.parameter_count(),
+                 .method = s.swarm.peers > 1 ? s.sync.method : "none",
+                 .schedule = s.swarm.peers > 1 ? s.pipeline.schedule : "",
+                 .first_step = run.first_step,
+                 .step = run.first_step,
+                 .steps = s.train.steps,
+                 .why = s.swarm.peers > 1 ? "waiting for peers" : ""};
+  auto shown = std::make_unique<dashboard::Dashboard>(
+      std::move(options), [wishes = std::move(wishes)](Command command, View& view) -> std::optional<std::string> {
+        if (auto why_not = objection(command, view.run.phase)) return why_not;
+        if (command == Command::kPause) view.run.phase = wishes.hold();
+        if (command == Command::kResume) {
+          view.run.phase = Phase::kTraining;
+          wishes.release();
+        }
+        if (command == Command::kCheckpoint) wishes.save();
+        if (command == Command::kStop) wishes.stop();
+        return std::nullopt;
+      });
+  fmt::print(stderr, "dashboard: {}\n", shown->url());
+  if (!shown->fingerprint().empty()) {
+    fmt::print(stderr, "its certificate has the fingerprint {}\n", shown->fingerprint());
+  }
+  return shown;
+}
+
+SwarmDashboard::SwarmDashboard(train::SwarmRun& run, const Shown& shown) {
+  using Wish = train::SwarmRun::Wish;
+  dashboard_ = dashboard_for(shown, {.hold =
+                                         [&run] {
+                                           run.ask_for(Wish::kHold);
+                                           return Phase::kPausing;
+                                         },
+                                     .release = [&run] { run.ask_for(Wish::kRelease); },
+                                     .save = [&run] { run.ask_for(Wish::kSave); },
+                                     .stop = request_stop});
+  if (!dashboard_) return;
+  view_.emplace(*dashboard_, run.blueprint().model->size(), [&run]() -> const plan::Swarm& { return run.measured(); });
+  run.add_watcher(*view_);
+  run.show_with([this] { return dashboard_->brief(); });
+  run.add_sink(std::make_unique<train::DashboardSink>(*dashboard_));
+  run.pass_notes_to([this, &run](const std::string& event, const std::string& peer, const std::string& text) {
+    view_->noted(event, peer, text);
+    if (event == "planned") view_->decided(run.decided().sync.method, run.decided().pipeline.schedule);
+  });
+}
+
+train::RunOutcome SwarmDashboard::show(const std::function<train::RunOutcome()>& train) {
+  if (!view_) return train();
+  try {
+    train::RunOutcome outcome = train();
+    view_->over(outcome.interrupted ? std::optional<std::string>("it was stopped") : std::nullopt);
+    return outcome;
+  } catch (const std::exception& error) {
+    view_->over(error.what());
+    throw;
+  }
+}
+
+}  // namespace rookery::cli
