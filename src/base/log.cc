@@ -46,7 +46,7 @@ class TailSink final : public spdlog::sinks::base_sink<std::mutex> {
   std::uint64_t so_far_ = 0;
 };
 
-std::shared_ptr<TailSink> tail;  // of the process, once it logs to a file
+std::shared_ptr<TailSink> tail;  // of the process, once it logs
 
 spdlog::sink_ptr stderr_sink() {
   auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
@@ -56,6 +56,9 @@ spdlog::sink_ptr stderr_sink() {
 }
 
 void install(std::vector<spdlog::sink_ptr> sinks) {
+  tail = std::make_shared<TailSink>();
+  tail->set_pattern("%H:%M:%S %L %v");
+  sinks.push_back(tail);
   auto logger = std::make_shared<spdlog::logger>("rookery", sinks.begin(), sinks.end());
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
@@ -73,9 +76,7 @@ void log_to(const std::filesystem::path& file, LogTo where) {
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string());
     sink->set_pattern("%Y-%m-%d %H:%M:%S.%e %L %v");
-    tail = std::make_shared<TailSink>();
-    tail->set_pattern("%H:%M:%S %L %v");
-    std::vector<spdlog::sink_ptr> sinks = {std::move(sink), tail};
+    std::vector<spdlog::sink_ptr> sinks = {std::move(sink)};
     if (where == LogTo::kFileAndStderr) sinks.push_back(stderr_sink());
     install(std::move(sinks));
   } catch (const spdlog::spdlog_ex& e) {

@@ -14,8 +14,8 @@ namespace rookery {
 enum class LogTo { kFileAndStderr, kFileOnly };
 void log_to(const std::filesystem::path& file, LogTo where = LogTo::kFileAndStderr);
 
-// The last lines of the log, those after the first `known` of them, at most so many; `known` then counts them, too. Of
-// a process that logs to a file; a few dozen are kept. Thread-safe.
+// The last lines of the log, those after the first `known` of them, at most so many; `known` then counts them, too. A
+// few dozen are kept, wherever else they go. Thread-safe.
 std::vector<std::string> log_lines_after(std::uint64_t& known, std::size_t most);
 
 // Before a run has a log file: warnings and errors to standard error only.

@@ -46,8 +46,9 @@ std::string cards_html(const Report& report) {
   std::string cards;
   for (std::size_t i = 0; i < report.runs.size(); ++i) {
     const ReportedRun& run = report.runs[i];
-    cards += fmt::format("<li><b>{}</b>{}\n<span>{}</span>\n<span><code>{}</code></span></li>\n", name_html(report, i),
-                         html_of(state_of(run)), html_of(subject_of(run)), html_of(run.files.root.string()));
+    const std::string name = report.runs.size() == 1 ? "" : fmt::format("<b>{}</b>", name_html(report, i));
+    cards += fmt::format("<li>{}{}\n<span>{}</span>\n<span><code>{}</code></span></li>\n", name, html_of(state_of(run)),
+                         html_of(subject_of(run)), html_of(run.files.root.string()));
   }
   return fmt::format("<ul class=\"runs\">\n{}</ul>\n", cards);
 }
@@ -70,7 +71,7 @@ struct Part {
 };
 
 std::string title_of(const Report& report) {
-  if (report.runs.size() == 1) return report.runs.front().name;
+  if (report.runs.size() == 1) return fmt::format("Run {}", report.runs.front().name);
   return fmt::format("{} runs compared", report.runs.size());
 }
 
@@ -80,7 +81,7 @@ namespace internal {
 
 std::string name_html(const Report& report, std::size_t run) {
   constexpr std::size_t kColours = 8;  // of plot.h, whose style sheet colours the dot
-  const std::string name = html_of(report.runs[run].name);
+  std::string name = html_of(report.runs[run].name);
   if (report.runs.size() == 1) return name;
   return fmt::format(
       "<svg class=\"rookery-plot dot\" viewBox=\"0 0 10 10\" aria-hidden=\"true\"><g class=\"c{}\"><circle cx=\"5\" "

@@ -13,7 +13,7 @@ constexpr std::size_t kPiece = std::size_t{1} << 20;
 
 // As RFC 4180 has it.
 std::string cell_of(const std::string& text) {
-  const std::string clean = internal::printable(text);
+  std::string clean = internal::printable(text);
   if (clean.find_first_of(",\"") == std::string::npos) return clean;
   std::string quoted = "\"";
   for (const char c : clean) quoted.append(c == '"' ? 2 : 1, c);
@@ -23,7 +23,7 @@ std::string cell_of(const std::string& text) {
 // The names of all fields of StepMetrics, in their order.
 std::vector<std::string> known_metrics() {
   StepMetrics all{.eval_loss = 0, .eval_accuracy = 0};
-  all.together.emplace();
+  all.together = StepMetrics::Together{};
   all.consensus_distance = all.drift = 0;
   all.staleness_max = 0;
   const nlohmann::ordered_json line = to_json(all);

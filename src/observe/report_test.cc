@@ -212,6 +212,13 @@ TEST_F(ReportTest, ARunAloneHasItsEvaluationsBesideItsLosses) {
   EXPECT_THAT(charts[0].curves[1].points, ElementsAre(std::pair(20.0, 0.3333333333333)));
 }
 
+TEST_F(ReportTest, APeerAloneHasTheTimeOfItsRun) {
+  write("a", "metrics.jsonl", "{\"step\":1,\"loss\":2,\"seconds\":4,\"step_seconds\":3}\n");
+  write("a", "summary.json", "{\"peers\":[{\"name\":\"peer-0\",\"busy_share\":0.5}]}");
+  const std::string page = to_html({.runs = {run("a")}});
+  EXPECT_EQ(count(page, "aria-label=\"compute 75.0 %, waiting 0.0 %, other 25.0 %\""), 2u);  // of the run, of the peer
+}
+
 TEST_F(ReportTest, LossesThatAreNoNumbersBreakTheCurveAndAreCounted) {
   write("a", "metrics.jsonl", steps(1, 2) + "{\"step\":3,\"loss\":null,\"seconds\":1.5}\n" + steps(4, 5));
   const Report report{.runs = {run("a")}};

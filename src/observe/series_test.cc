@@ -1,6 +1,6 @@
 #include "observe/series.h"
 
-#include <cmath>
+#include <algorithm>
 
 #include <gtest/gtest.h>
 
@@ -49,6 +49,15 @@ TEST(SeriesTest, WhatWasDoneAgainCountsAsItWasDoneLast) {
   for (std::int64_t i = 0; i < 5; ++i) {
     EXPECT_EQ(points[static_cast<std::size_t>(i)], (Point{.step = i + 1, .value = i < 2 ? 1.0 : 2.0}));
   }
+}
+
+TEST(SeriesTest, WhatIsDoneAgainIsChosenFromItsFirstStepOn) {
+  Series series = steps(5001);  // of which each second is kept
+  for (std::int64_t i = 4000; i <= 4010; ++i) series.add({.step = i});
+  const std::vector<Point> points = series.points();
+  EXPECT_EQ(std::ranges::count(points, 3999, &Point::step), 1);
+  EXPECT_EQ(std::ranges::count(points, 4000, &Point::step), 1);
+  EXPECT_EQ(std::ranges::count(points, 4001, &Point::step), 0);
 }
 
 TEST(SeriesTest, StepsStayInOrderWhenManyAreDoneAgain) {

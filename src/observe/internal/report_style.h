@@ -19,6 +19,7 @@ header{padding-top:40px}
 h1{margin:0;font-size:30px;line-height:1.2;font-weight:650;letter-spacing:-.01em}
 h2{margin:0 0 16px;font-size:20px;line-height:1.3;font-weight:600}
 p,ul{margin:0 0 16px}
+section ul{padding:0;list-style:none}
 a{color:var(--accent);text-underline-offset:3px}
 code{font:.875em/1.4 ui-monospace,monospace}
 nav ul{display:flex;flex-wrap:wrap;gap:4px 20px;margin:20px 0 0;padding:0;list-style:none;font-size:14px}
@@ -40,23 +41,25 @@ figcaption{padding:0 16px 12px;color:var(--quiet);font-size:13px}
 figcaption::first-letter{text-transform:uppercase}
 .wide{overflow-x:auto;margin:0 0 16px;background:linear-gradient(to left,var(--ground) 30%,transparent) 100% 0/40px 100%
 no-repeat local,linear-gradient(to left,var(--shade),transparent) 100% 0/12px 100% no-repeat scroll,var(--ground)}
+.wide:has(thead th:nth-child(2):last-child){max-width:640px}
 table{width:100%;border-collapse:collapse;font-size:14px;line-height:1.4}
 caption{padding:12px 16px 8px;color:var(--quiet);text-align:left;font-size:13px}
 caption span{display:block;max-width:calc(100vw - 60px)}
-th,td{padding:7px 16px;border-top:1px solid var(--line);text-align:right;vertical-align:baseline;
+th,td{padding:7px 12px;border-top:1px solid var(--line);text-align:right;vertical-align:baseline;
 font-variant-numeric:tabular-nums;overflow-wrap:normal}
 thead th{border-top:0;border-bottom:1px solid var(--line);font-weight:600;white-space:nowrap}
-tbody th{font-weight:500;min-width:8em;overflow-wrap:anywhere}
+tbody th{font-weight:500;min-width:10em;overflow-wrap:anywhere}
 th:first-child,.text{text-align:left}
+th:first-child{padding-left:16px}td:last-child,th:last-child{padding-right:16px}
 th:first-child{position:sticky;left:0;background:var(--ground)}
 td:not(.text){white-space:nowrap}
 td .list{white-space:normal}
 tbody tr:first-child>*{border-top:0}
-td.text{overflow-wrap:anywhere;min-width:8em}
+td.text{overflow-wrap:anywhere;min-width:7em}
 tbody th code{display:block;color:var(--quiet);font-size:12px}
 .exact{display:block;color:var(--quiet);font-size:12px}
 .nothing{color:var(--quiet)}
-.bar{display:block;width:100%;min-width:140px;height:12px;border-radius:3px}
+.bar{display:block;width:100%;min-width:120px;height:12px;border-radius:3px}
 rect.compute{fill:var(--compute)}rect.waiting{fill:var(--waiting)}rect.other{fill:var(--other)}
 .legend{display:flex;flex-wrap:wrap;gap:4px 20px;color:var(--quiet);font-size:14px}
 .legend span::before{content:"";display:inline-block;width:12px;height:12px;margin-right:7px;border-radius:3px;
@@ -67,12 +70,16 @@ details{margin:16px 0}
 summary{cursor:pointer;color:var(--accent);font-size:14px;margin-bottom:12px}
 footer{padding-bottom:40px;color:var(--quiet);font-size:13px}
 @media (max-width:560px){header,main,footer{padding-left:12px;padding-right:12px}header{padding-top:24px}
-section{margin:32px 0}th,td{padding:7px 8px}caption{padding-left:8px;padding-right:8px}.exact{font-size:11px}
-tbody th{min-width:7.5em}
+section{margin:32px 0}th:is(*,:first-child,:last-child),td:is(*,:last-child){padding:7px 8px}caption{padding-left:8px;padding-right:8px}.exact,
+tbody th code{font-size:11px}tbody th{min-width:8em}
 figure{padding:0}figure .title{font-size:18px}figure .subtitle,figure .label{font-size:14px}
 figure .tick,figure .note{font-size:13px}figure .name{font-size:13.5px}}
 @media print{body{background:none;font-size:12px}header,main,footer{max-width:none;padding:0}nav{display:none}
-section{margin:24px 0}.wide{overflow:visible}tr{break-inside:avoid}h2{break-after:avoid}
+section{margin:24px 0}.wide{overflow:visible}tr{break-inside:avoid}table{font-size:11px}
+th:is(*,:first-child,:last-child),td:is(*,:last-child){padding:4px 6px}
+.exact,tbody th code{font-size:9px}.exact{overflow-wrap:anywhere}td:not(.text){white-space:normal}.bar{min-width:60px}
+tbody th{min-width:6em}h2{break-after:avoid}caption{padding:6px}figcaption{padding:0 12px 8px}
+caption,figcaption{font-size:10px}details:not([open]){display:none}
 .curves{grid-template-columns:1fr 1fr}.bar,.legend span::before{print-color-adjust:exact;
 -webkit-print-color-adjust:exact}}
 )";

@@ -53,8 +53,8 @@ Label label_of(const std::string& field) {
 
 // The fields of all outcomes that are one value each, first those that have a label.
 std::vector<std::string> fields_of(const Report& report) {
-  std::vector<std::string> fields;
-  for (const Label& label : kLabels) fields.emplace_back(label.field);
+  std::vector<std::string> fields(kLabels.size());
+  std::ranges::transform(kLabels, fields.begin(), &Label::field);
   for (const ReportedRun& run : report.runs) {
     for (const auto& [field, value] : run.files.outcome.items()) {
       if (fields.size() < kMostRows && !value.is_structured() && std::ranges::find(fields, field) == fields.end()) {

@@ -55,9 +55,12 @@ Summaries summaries_of(const RunFiles& run) {
   return summaries;
 }
 
-// Peers with lines of their own, and those that only the summary knows.
+// Peers with lines of their own, and those that only the summary knows. The lines of a peer alone are those of the run.
 std::vector<PeerLines> peers_of(const RunFiles& run, Summaries summaries) {
   std::vector<PeerLines> peers = run.peers;
+  if (peers.empty() && summaries.size() == 1) {
+    return {{.name = summaries.begin()->first, .steps = run.last_step, .time = run.time}};
+  }
   for (const PeerLines& peer : peers) summaries.erase(peer.name);
   for (const auto& [name, own] : summaries) peers.push_back({.name = name});
   return peers;
