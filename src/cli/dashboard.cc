@@ -89,10 +89,10 @@ train::RunOutcome SwarmDashboard::show(const std::function<train::RunOutcome()>&
   if (!view_) return train();
   try {
     train::RunOutcome outcome = train();
-    view_->over(outcome.interrupted ? std::optional<std::string>("it was stopped") : std::nullopt);
+    view_->over(Phase::kEnded, outcome.interrupted ? "it was stopped" : "");
     return outcome;
   } catch (const std::exception& error) {
-    view_->over(error.what());
+    view_->over(Phase::kFailed, error.what());
     throw;
   }
 }

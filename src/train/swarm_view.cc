@@ -237,10 +237,10 @@ void SwarmView::decided(const std::string& method, const std::string& schedule) 
   });
 }
 
-void SwarmView::over(const std::optional<std::string>& why) {
+void SwarmView::over(Phase phase, const std::string& why) {
   dashboard_.show([=](View& view, double) {
-    view.run.phase = why ? Phase::kFailed : Phase::kEnded;
-    view.run.why = why.value_or("");
+    view.run.phase = phase;
+    view.run.why = why;
   });
 }
 

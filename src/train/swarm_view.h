@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "dashboard/dashboard.h"
@@ -42,8 +41,8 @@ class SwarmView final : public swarm::Watcher {
   // With what the plan has decided.
   void decided(const std::string& method, const std::string& schedule);
 
-  // The run is over. Without a reason, it has come to its end.
-  void over(const std::optional<std::string>& why);
+  // The run is over: it has come to its end, or to another one, or has failed.
+  void over(dashboard::Phase phase, const std::string& why);
 
  private:
   using State = dashboard::PeerView::State;

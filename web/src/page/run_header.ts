@@ -68,7 +68,8 @@ function peersOf(model: Model): string {
   let all = 0;
   for (const peer of model.peers.values()) {
     if (peer.state === "training") training++;
-    if (!kNotCounted.has(peer.state)) all++;
+    const isReplaced = peer.state === "lost" && peer.cluster === null;
+    if (!kNotCounted.has(peer.state) && !isReplaced) all++;
   }
   return `${training} of ${all}`;
 }
