@@ -142,6 +142,7 @@ Task<wire::Ready> PeerWork::build(config::Settings settings, std::optional<fs::p
   ready.resident = static_cast<std::uint64_t>(observe::resident_memory());  // without what is free again
   for (const plan::LayerProfile& layer : profile.layers) ready.layers.push_back({layer.forward, layer.backward});
   ready.update = profile.update;
+  ready.byte_cost = profile.byte_cost;
   ready.jitter = options_.pace.jitter > 0 ? options_.pace.jitter : profile.jitter;
   co_return ready;
 }

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "measure/byte_cost.h"
 #include "model/profile.h"
 #include "tensor/allocator.h"
 #include "train/setup.h"
@@ -210,7 +211,7 @@ double measured_update(const Blueprint& blueprint, const plan::ModelProfile& lay
 fs::path file_of(const Blueprint& blueprint, const fs::path& folder) {
   const config::Train& t = blueprint.settings.train;
   const std::string all =
-      fmt::format("{} {} {} {} {} {} {} {}", fingerprint(*blueprint.model), t.batch / t.micro_batches,
+      fmt::format("with bytes {} {} {} {} {} {} {} {}", fingerprint(*blueprint.model), t.batch / t.micro_batches,
                   at::get_num_threads(), t.device, t.optimizer, blueprint.settings.model.dropout > 0,
                   blueprint.data_fingerprint, blueprint.settings.data.augment);
   return folder / (digest(std::as_bytes(std::span(all))) + ".json");
@@ -230,6 +231,7 @@ std::optional<Profile> recall(const Blueprint& blueprint, const fs::path& file) 
       profile.layers[i].backward = std::max(0.0, backward[i].get<double>());
     }
     profile.update = std::max(0.0, kept.at("update").get<double>());
+    profile.byte_cost = std::max(0.0, kept.at("byte_cost").get<double>());
     profile.jitter = std::clamp(kept.at("jitter").get<double>(), 0.0, kMostJitter);
     return profile;
   } catch (const std::exception& error) {
@@ -239,7 +241,7 @@ std::optional<Profile> recall(const Blueprint& blueprint, const fs::path& file) 
 }
 
 void keep(const fs::path& file, const Profile& profile) {
-  json kept = {{"update", profile.update}, {"jitter", profile.jitter}};
+  json kept = {{"update", profile.update}, {"byte_cost", profile.byte_cost}, {"jitter", profile.jitter}};
   for (const plan::LayerProfile& layer : profile.layers) {
     kept["forward"].push_back(layer.forward);
     kept["backward"].push_back(layer.backward);
@@ -264,6 +266,7 @@ Profile measure_profile(const Blueprint& blueprint) {
   Profile profile = measured_for_a_while(blueprint);
   even_out(profile.layers);
   profile.update = measured_update(blueprint, profile.layers);
+  profile.byte_cost = measure::byte_cost();
   return profile;
 }
 

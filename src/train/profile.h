@@ -11,6 +11,7 @@ namespace rookery::train {
 struct Profile {
   plan::ModelProfile layers;  // of a micro-batch
   double update = 0;          // seconds that an update takes for a parameter
+  double byte_cost = 0;       // processor seconds for a byte that is sent or received
   double jitter = 0;          // standard deviation of a step's time, as a share of it
 };
 

@@ -60,6 +60,7 @@ struct Ready {
   double step_time = 0;              // seconds that it pretends to take for a step, over its speed; 0: it does not
   double jitter = 0;                 // standard deviation of a step's time, as a share of it
   double update = 0;                 // seconds that an update takes for a parameter
+  double byte_cost = 0;              // processor seconds for a byte that it sends or receives
   std::uint32_t cores = 1;           // of its computer
   std::vector<LayerTimes> layers{};  // of a micro-batch, at full speed; empty: not measured
 
