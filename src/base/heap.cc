@@ -20,10 +20,14 @@ void prefer_large_pages(std::size_t bytes) {
   void* const block = std::malloc(bytes);
   ::mallopt(M_MMAP_MAX, kMaps);
   if (block == nullptr) return;
-  const std::uintptr_t first = (reinterpret_cast<std::uintptr_t>(block) + kLargePage - 1) / kLargePage * kLargePage;
-  const std::uintptr_t last = (reinterpret_cast<std::uintptr_t>(block) + bytes) / kLargePage * kLargePage;
-  if (last > first) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+  prefer_large_pages(std::span(static_cast<std::byte*>(block), bytes));
   std::free(block);
+}
+
+void prefer_large_pages(std::span<std::byte> unused) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(unused.data()), end = begin + unused.size();
+  const std::uintptr_t first = (begin + kLargePage - 1) / kLargePage * kLargePage, last = end / kLargePage * kLargePage;
+  if (last > first) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
 }
 
 }  // namespace rookery

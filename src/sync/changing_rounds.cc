@@ -10,6 +10,7 @@
 #include <boost/asio/detached.hpp>
 
 #include "base/error.h"
+#include "base/heap.h"
 #include "base/signal.h"
 #include "collective/ring_all_reduce.h"
 #include "collective/ring_broadcast.h"
@@ -27,6 +28,7 @@ using net::LinkError;
 constexpr std::size_t kRoundsApart = 4, kSizesApart = 8;  // that cannot be taken for each other
 constexpr std::size_t kOtherChannels = 3;                 // of a ring besides those of its steps
 constexpr std::size_t kTimesInARow = 3;                   // that whoever is suspected was out of line
+constexpr std::size_t kValuesAtATime = 256 * 1024;        // that are copied before others are heard
 constexpr std::size_t kRobustChunks = 4;                  // in a usual one: an owner has those of all members in memory
 
 // How far a member is with a round that another one asks about: it has no result, and will not have one any more; or it
@@ -51,8 +53,13 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
   // Again and again, until it has gone well once.
   static Task<> average(std::shared_ptr<Core> self, Which which, std::span<float> values, std::span<float> lost) {
     Ring& ring = self->ring_of(which);
-    Passing passing(ring, which, values);
-    const std::vector<float> own_lost(lost.begin(), lost.end());
+    ring.is_given_up = false;
+    Passing passing(ring, which, values.size());
+    auto keeping = keep(ring, values, passing.memory());
+    co_await std::move(keeping);
+    std::vector<float> own_lost;
+    auto keeping_lost = keep(ring, lost, own_lost);
+    co_await std::move(keeping_lost);
     for (;;) {
       self->build(ring, which);
       auto agreeing = agreed(ring);
@@ -239,10 +246,9 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
   // A round that this peer is past when this goes.
   class Passing {
    public:
-    Passing(Ring& ring, Which which, std::span<const float> values)
-        : ring_(ring), passed_{.which = which, .size = values.size()}, memory_(std::move(ring.spare)) {
+    Passing(Ring& ring, Which which, std::size_t size)
+        : ring_(ring), passed_{.which = which, .size = size}, memory_(std::move(ring.spare)) {
       if (!memory_) memory_ = std::make_shared<std::vector<float>>();
-      memory_->assign(values.begin(), values.end());
     }
     ~Passing() {
       if (ring_.passed && ring_.passed->result.use_count() == 1) ring_.spare = std::move(ring_.passed->result);
@@ -251,7 +257,8 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     Passing(const Passing&) = delete;
     Passing& operator=(const Passing&) = delete;
 
-    // What this peer brings.
+    // For what this peer brings.
+    std::vector<float>& memory() { return *memory_; }
     std::span<const float> own() const { return *memory_; }
 
     void succeeded(std::span<const float> result) {
@@ -264,6 +271,19 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     Passed passed_;
     std::shared_ptr<std::vector<float>> memory_;
   };
+
+  // Copies values, a little at a time: memory that is used for the first time takes the kernel a while, and others are
+  // to be heard meanwhile. Throws LinkError if the round is given up; then the values may be gone.
+  static Task<> keep(Ring& ring, std::span<const float> values, std::vector<float>& copy) {
+    copy.clear();
+    reserve_large(copy, values.size());
+    for (std::size_t begin = 0; begin < values.size(); begin += kValuesAtATime) {
+      if (begin > 0) co_await yield();
+      if (ring.is_given_up) throw LinkError(*ring.failure);
+      const auto piece = values.subspan(begin, std::min(kValuesAtATime, values.size() - begin));
+      copy.insert(copy.end(), piece.begin(), piece.end());
+    }
+  }
 
   // Beside training, results are kept for as long as somebody may be in their round: a sum that has come about proves
   // that all have begun it, and so are past what was before.

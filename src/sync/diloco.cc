@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/heap.h"
+
 namespace rookery::sync {
 
 Diloco::Diloco(Rounds& rounds, float share, LocalOptions local, OuterOptions outer)
@@ -13,7 +15,9 @@ Diloco::Diloco(Rounds& rounds, float share, LocalOptions local, OuterOptions out
 void Diloco::start(Copy copy) {
   LocalRounds::start(copy);
   warm_up_.start(copy);
+  reserve_large(anchor_, copy.parameters.size());
   anchor_.assign(copy.parameters.begin(), copy.parameters.end());
+  reserve_large(momentum_, copy.parameters.size());
   momentum_.assign(copy.parameters.size(), 0.0f);
 }
 

@@ -33,6 +33,7 @@ class Diloco : public LocalRounds {
   Task<> after_step(std::uint64_t step, Copy copy) override;
   std::vector<NamedState> state() override;
   std::vector<std::span<float>> handed_on(Copy copy, bool equal) override;
+  bool has_agreed() const override { return has_anchor_ || outer_.warmup == 0; }
   void begin_again(std::uint64_t steps_done, Copy copy, bool equal) override;
   bool averages_gradients(std::uint64_t step) const override { return warms_up(step); }
   bool keeps_copies_equal(std::uint64_t steps_done) const override { return steps_done <= outer_.warmup; }

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 
+#include "base/heap.h"
+
 namespace rookery::sync {
 
 void LocalSgd::start(Copy copy) {
   LocalRounds::start(copy);
-  if (keeps_anchor()) anchor_.assign(copy.parameters.begin(), copy.parameters.end());
+  if (!keeps_anchor()) return;
+  reserve_large(anchor_, copy.parameters.size());
+  anchor_.assign(copy.parameters.begin(), copy.parameters.end());
 }
 
 std::vector<Method::NamedState> LocalSgd::state() {

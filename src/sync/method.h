@@ -93,6 +93,9 @@ class Method {
   virtual std::vector<std::span<float>> handed_on(Copy copy, bool /*equal*/) { return {copy.parameters}; }
   virtual void begin_again(std::uint64_t /*steps_done*/, Copy /*copy*/, bool /*equal*/) {}
 
+  // Whether what is handed on where copies are not equal is what was agreed: before the warm-up is over it is not.
+  virtual bool has_agreed() const { return true; }
+
   // Rounds that were finished, and those that failed and were left out.
   virtual std::uint64_t rounds() const { return rounds_; }
   virtual std::uint64_t rounds_failed() const { return 0; }

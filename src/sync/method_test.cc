@@ -362,6 +362,28 @@ TEST(DilocoTest, FragmentsAgreeInTurnWhileTrainingGoesOn) {
   EXPECT_LT(difference, 0.2);
 }
 
+// Whoever comes in the middle of the warm-up must not be given the model of the beginning.
+TEST(DilocoTest, HasAgreedOnNothingBeforeTheWarmUpIsOver) {
+  Swarm swarm(2);
+  const std::size_t slots = AllReduce::buckets(kValues, 1000);
+  const auto make = diloco({.interval = 50}, {.warmup = 3, .bucket = 1000});
+  std::vector<Method*> methods(2);
+  std::vector<bool> agreed;
+  swarm.after_step = [&](std::size_t rank, std::uint64_t) {
+    if (rank != 0) return;
+    agreed.push_back(methods[0]->has_agreed());
+    if (agreed.size() == 3) expect_near(methods[0]->state()[0].values, swarm.copies()[0], 0);
+  };
+  expect_success(swarm.train(4,
+                             [&](Rounds& rounds, std::size_t rank) {
+                               auto method = make(rounds, rank);
+                               methods[rank] = method.get();
+                               return method;
+                             },
+                             {.slots = slots}));
+  EXPECT_EQ(agreed, (std::vector<bool>{false, false, true, true}));
+}
+
 TEST(DilocoTest, WarmUpIsAllReduce) {
   Swarm reduced(3), warmed(3);
   const std::size_t slots = AllReduce::buckets(kValues, 1000);

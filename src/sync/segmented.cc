@@ -107,6 +107,10 @@ std::vector<Method::NamedState> Segmented::state() {
   return all;
 }
 
+bool Segmented::has_agreed() const {
+  return std::ranges::all_of(parts_, [](const auto& part) { return part.method->has_agreed(); });
+}
+
 std::vector<std::span<float>> Segmented::handed_on(Copy copy, bool equal) {
   std::vector<std::span<float>> all;
   for (std::size_t i = 0; i < parts_.size(); ++i) {

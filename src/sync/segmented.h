@@ -37,6 +37,7 @@ class Segmented final : public Method {
   bool pulls() const override;
   std::vector<NamedState> state() override;
   std::vector<std::span<float>> handed_on(Copy copy, bool equal) override;  // of one part after another
+  bool has_agreed() const override;
   void begin_again(std::uint64_t steps_done, Copy copy, bool equal) override;
   std::uint64_t rounds() const override;         // of the segment that has had most
   std::uint64_t rounds_failed() const override;  // likewise

@@ -78,6 +78,7 @@ class Member final : private pipeline::StageWork {
   // Where peers come and go. What whoever holds the same segment in another cluster begins with: the values of one of
   // the rings, by its place among them. `equal`: copies are, and moments and buffers come along.
   std::vector<std::span<float>> handed_on(std::size_t ring, bool equal = false);
+  bool has_agreed() const { return method_->has_agreed(); }
 
   // The cluster begins again, with what was handed on to all rings of all its stages, and with other connections among
   // them. What was on its way is forgotten. On all its stages; throws LinkError if one is lost. Requires: run() is not

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/heap.h"
 #include "base/log.h"
 #include "collective/codec.h"
 #include "observe/computer.h"
@@ -245,9 +246,9 @@ void PeerWork::changed(const wire::Plan& plan) {
   for (const Heir& heir : succession_->changed(before)) {
     boost::asio::post(compute_->executor(), [this, heir] {
       heirs_.push_back(heir);
-      // The others wait for it in the next step already.
-      if (member_ != nullptr && heir.from > 0 && static_cast<std::uint64_t>(position_.step) >= heir.from)
-        hand_on(*member_);
+      // Where copies are equal, the others wait for it in the next step already; else what is handed on is what was
+      // agreed last, and does not change before the next round.
+      if (member_ != nullptr && static_cast<std::uint64_t>(position_.step) >= heir.from) hand_on(*member_);
     });
   }
   if (!wiring_) return;
@@ -355,10 +356,12 @@ Task<bool> PeerWork::take_over(Member& member, Inheritance inheritance) {
 
 // What is handed on of a ring: that of the method, and how many steps the optimizer has done.
 std::vector<float> PeerWork::estate_of(Member& member, std::size_t ring, bool equal) const {
+  const auto parts = member.handed_on(ring, equal);
+  std::size_t all = 1;
+  for (const std::span<float> part : parts) all += part.size();
   std::vector<float> values;
-  for (const std::span<float> part : member.handed_on(ring, equal)) {
-    values.insert(values.end(), part.begin(), part.end());
-  }
+  reserve_large(values, all);  // it may be much, and others wait meanwhile
+  for (const std::span<float> part : parts) values.insert(values.end(), part.begin(), part.end());
   values.push_back(static_cast<float>(trainee_->stage().optimizer().steps()));
   return values;
 }
@@ -403,8 +406,12 @@ void PeerWork::keep_copy(Member& member) {
   if (every == 0 || step % every != 0 || clusters_->ranks.size() > 1) return;
   Snapshot snapshot;
   for (std::size_t i = 0; i < member.rings().size(); ++i) {
-    const std::vector<float> own = estate_of(member, i, true);
-    snapshot.insert(snapshot.end(), own.begin(), own.end());
+    std::vector<float> own = estate_of(member, i, true);
+    if (snapshot.empty()) {
+      snapshot = std::move(own);
+    } else {
+      snapshot.insert(snapshot.end(), own.begin(), own.end());
+    }
   }
   boost::asio::post(network_.executor(), [this, step, every, snapshot = std::move(snapshot)]() mutable {
     succession_->keep(step, every, std::move(snapshot));
@@ -419,8 +426,8 @@ void PeerWork::covered(std::uint64_t step) {
 void PeerWork::hand_on(Member& member) {
   std::erase_if(heirs_, [&](const Heir& heir) {
     const auto step = static_cast<std::uint64_t>(position_.step);
-    if (step < heir.from) return false;
     const bool equal = heir.from > 0;
+    if (step < heir.from || !(equal || member.has_agreed())) return false;
     for (std::size_t i = 0; i < member.rings().size(); ++i) {
       const std::size_t segment = member.rings()[i].segment;
       if (clusters_->segments[segment].stages[heir.cluster] != heir.stage) continue;
