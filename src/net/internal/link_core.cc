@@ -8,6 +8,19 @@
 #include "base/units.h"
 
 namespace rookery::net::internal {
+namespace {
+
+// Of a large message, how much is sent before others have their turn: a few pieces, and so much at most.
+constexpr std::size_t kPiecesOfATurn = 4, kMostOfATurn = 256 * 1024;
+
+// Whether a channel keeps its turn after this piece. Nobody can do anything with a message before all of it is there:
+// where two go by turns, both come late.
+bool keeps_turn(const wire::FrameHeader& piece, std::size_t limit) {
+  const std::uint64_t turn = std::min(kPiecesOfATurn * limit, kMostOfATurn), end = piece.offset + piece.length;
+  return end < piece.size && end / turn == piece.offset / turn;
+}
+
+}  // namespace
 
 LinkCore::LinkCore(Clock& clock, std::vector<std::unique_ptr<Pipe>> pipes, LinkOptions options)
     : clock_(clock),
@@ -101,7 +114,7 @@ std::optional<wire::FrameHeader> LinkCore::next_credit() {
   return std::nullopt;
 }
 
-// Channels take turns, a piece each.
+// Channels take turns: a message each, or a part of a large one.
 std::optional<std::pair<std::shared_ptr<ChannelCore>, Outbox::Piece>> LinkCore::next_piece(std::size_t limit) {
   while (!to_send_.empty()) {
     auto channel = std::move(to_send_.front());
@@ -112,7 +125,11 @@ std::optional<std::pair<std::shared_ptr<ChannelCore>, Outbox::Piece>> LinkCore::
     }
     const Outbox::Piece piece = channel->outbox.next(channel->id(), limit);
     channel->waits_to_send = channel->outbox.ready();
-    if (channel->waits_to_send) to_send_.push_back(channel);
+    if (keeps_turn(piece.header, limit)) {
+      to_send_.push_front(channel);
+    } else if (channel->waits_to_send) {
+      to_send_.push_back(channel);
+    }
     return std::pair(std::move(channel), piece);
   }
   return std::nullopt;

@@ -56,5 +56,51 @@ TEST(LinkCoreTest, APeerThatKeepsChannelsHalfClosedIsGivenUp) {
   EXPECT_EQ(why.failure(), Failure::kProtocol);
 }
 
+// When each of some messages has come that are sent at the same time, over a line of 1 MB/s.
+std::vector<double> arrivals(const std::vector<std::size_t>& sizes) {
+  VirtualWorld world;
+  const auto line = [] { return std::make_shared<Line>(LineOptions{.bandwidth = 8e6}, 0); };
+  auto [here, there] = make_memory_pipes(world.clock(), line(), line());
+  const auto link_over = [&](std::unique_ptr<Pipe> pipe) {
+    std::vector<std::unique_ptr<Pipe>> pipes;
+    pipes.push_back(std::move(pipe));
+    return make_link(world.clock(), std::move(pipes), {.peer = "other"});
+  };
+  const auto from = link_over(std::move(here)), to = link_over(std::move(there));
+  std::vector<double> seconds(sizes.size());
+  const auto transfer = [&](std::uint32_t i) -> Task<> {
+    const auto out = from->open({.purpose = 1, .index = i}), in = to->open({.purpose = 1, .index = i});
+    const std::vector<std::byte> sent(sizes[i]);
+    std::vector<std::byte> received(sizes[i]);
+    Send send;
+    send.payload = sent;
+    Receive receive;
+    receive.into = received;
+    in->post(receive);
+    out->post(send);
+    co_await receive.finish();
+    seconds[i] = std::chrono::duration<double>(world.clock().now().time_since_epoch()).count();
+    co_await send.finish();
+  };
+  TaskGroup group(world.clock().executor());
+  for (std::uint32_t i = 0; i < sizes.size(); ++i) group.spawn(transfer(i));
+  world.run(group.join(), Time(1h));
+  return seconds;
+}
+
+// A message that is whole is of use; two halves are not.
+TEST(LinkCoreTest, AMessageIsSentBeforeTheNextOneBegins) {
+  const std::vector<double> seconds = arrivals({200'000, 200'000, 200'000});
+  EXPECT_NEAR(seconds[0], 0.2, 0.02);
+  EXPECT_NEAR(seconds[1], 0.4, 0.02);
+  EXPECT_NEAR(seconds[2], 0.6, 0.02);
+}
+
+TEST(LinkCoreTest, ALargeMessageDoesNotHoldUpASmallOne) {
+  const std::vector<double> seconds = arrivals({4'000'000, 100'000});
+  EXPECT_NEAR(seconds[1], 0.262 + 0.1, 0.05);
+  EXPECT_NEAR(seconds[0], 4.1, 0.05);
+}
+
 }  // namespace
 }  // namespace rookery::net::internal
