@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/units.h"
+#include "measure/internal/arrival_rate.h"
 #include "measure/internal/deadline.h"
 
 namespace rookery::measure {
@@ -19,8 +20,9 @@ constexpr std::uint16_t kTalk = 0x0110, kStream = 0x0111;  // what channels are 
 
 constexpr int kEchoes = 5;
 constexpr Duration kEchoTime = std::chrono::milliseconds(30);    // after which there are no more
-constexpr Duration kStreamTime = std::chrono::milliseconds(20);  // after which a stream is not asked for more
-constexpr double kMoreTime = 0.35;  // seconds that a survey may take longer, so that no link is judged by one burst
+constexpr Duration kStreamTime = std::chrono::milliseconds(20);  // after which bursts do not grow any more,
+constexpr Duration kLongEnough = std::chrono::milliseconds(8);   // unless the last one took less than this
+constexpr double kMoreTime = 0.35;  // seconds that a survey may take longer, so that links are judged by two bursts
 constexpr std::size_t kPiece = 8 * 1024;
 constexpr std::size_t kFirstPieces = 4, kMostPieces = 512;  // of a stream
 constexpr std::size_t kTimes = 2;                           // so often everybody sends to some at once,
@@ -60,9 +62,9 @@ class Reception {
   Reception(Clock& clock, net::Link& link, std::size_t sender, std::uint32_t round)
       : clock_(clock), channel_(stream_channel(link, sender, round)), memory_(kPiece) {}
 
-  // Bytes/s. More and more is asked for, before the last has come; a burst leaves the other end in one go, so what lies
-  // between its first and its last piece is the line. It says little if either end had something else to do meanwhile:
-  // where that does not take long, the better one of two counts.
+  // Bytes/s. More and more is asked for, before the last has come; then a burst that takes long enough for whatever
+  // else either end has to do meanwhile, as far as there may be so many pieces, and another one like it, if there is
+  // time. A burst leaves the other end in one go, so what lies between its pieces is the line.
   Task<double> measure(bool twice) {
     Time first_came{};
     for (std::size_t pieces = kFirstPieces;; pieces = receives_.size()) {
@@ -72,27 +74,29 @@ class Reception {
       if (clock_.now() - first_came >= kStreamTime || 2 * receives_.size() > kMostPieces) break;
     }
     auto ending = end_of_burst();
-    Rate best = co_await std::move(ending);
-    if (twice && best.took < kShort) {
+    HalfBurst halves = co_await std::move(ending);
+    for (std::size_t more = 0; (more = missing(halves)) > 0;) {
+      auto asking = ask_for(more);
+      co_await std::move(asking);
+      auto ending_again = end_of_burst();
+      halves = co_await std::move(ending_again);
+    }
+    if (twice) {
       auto asking = ask_for(receives_.size() - burst_);
       co_await std::move(asking);
       auto ending_again = end_of_burst();
-      const Rate again = co_await std::move(ending_again);
-      if (again.bytes_per_second > best.bytes_per_second) best = again;
+      const HalfBurst again = co_await std::move(ending_again);
+      halves.durations.insert(halves.durations.end(), again.durations.begin(), again.durations.end());
     }
     auto parting = channel_->send({});
     co_await std::move(parting);
-    co_return best.bytes_per_second;
+    // If all came at once, it is at least as fast as what that took.
+    const double rate = rate_of(halves), pieces = static_cast<double>(receives_.size() - burst_);
+    const Duration took = std::max<Duration>(took_, std::chrono::microseconds(1));
+    co_return (rate > 0 ? rate : pieces / std::chrono::duration<double>(took).count()) * static_cast<double>(kPiece);
   }
 
  private:
-  static constexpr Duration kShort = std::chrono::milliseconds(50);
-
-  struct Rate {
-    double bytes_per_second = 0;
-    Duration took{};
-  };
-
   // Until its first piece has come.
   Task<> ask_for(std::size_t pieces) {
     burst_ = receives_.size();
@@ -107,14 +111,28 @@ class Reception {
     begin_ = clock_.now();
   }
 
-  Task<Rate> end_of_burst() {
-    for (std::size_t i = burst_; i < receives_.size(); ++i) {
+  Task<HalfBurst> end_of_burst() {
+    std::vector<Time> arrivals{begin_};
+    for (std::size_t i = burst_ + 1; i < receives_.size(); ++i) {
       auto receiving = receives_[i].finish();
       co_await std::move(receiving);
+      arrivals.push_back(clock_.now());
     }
-    const Duration took = std::max<Duration>(clock_.now() - begin_, std::chrono::microseconds(1));
-    const auto bytes = static_cast<double>((receives_.size() - 1 - burst_) * kPiece);
-    co_return Rate{bytes / std::chrono::duration<double>(took).count(), took};
+    took_ = arrivals.back() - begin_;
+    co_return half_burst(arrivals);
+  }
+
+  // How many pieces another burst should have, if the last one was too short to be believed: as many as come in a
+  // while, but not many times more than so far, because a line that seems to be very fast may only have been looked at
+  // late.
+  std::size_t missing(const HalfBurst& halves) const {
+    constexpr std::size_t kTimesMore = 8;
+    if (took_ >= kLongEnough || receives_.size() >= kMostPieces) return 0;
+    const double rate = rate_of(halves), seconds = std::chrono::duration<double>(2 * kLongEnough).count();
+    const std::size_t most = std::min(kTimesMore * receives_.size(), kMostPieces - receives_.size());
+    if (most <= receives_.size() - burst_) return 0;  // what would still be allowed says less
+    const double wanted = rate > 0 ? rate * seconds : static_cast<double>(most);
+    return std::clamp(static_cast<std::size_t>(std::min(wanted, 1e9)), std::min(kFirstPieces, most), most);
   }
 
   Clock& clock_;
@@ -122,7 +140,8 @@ class Reception {
   std::vector<std::byte> memory_;
   std::deque<net::Receive> receives_;
   std::size_t burst_ = 0;  // where the last one begins,
-  Time begin_{};           // and when its first piece came
+  Time begin_{};           // when its first piece came,
+  Duration took_{};        // and how long after it the last one did
 };
 
 Task<double> receive_stream(Clock& clock, net::Link& link, std::size_t sender, std::uint32_t round, bool twice) {
@@ -163,7 +182,7 @@ class Pair {
     return (2 * latency + kBurst) * static_cast<double>(meetings_) < kMoreTime;
   }
 
-  // The first echo comes when the other is there.
+  // The first echo comes when the other is there, so it may take longer than the way there and back, but not less.
   Task<double> ask_for_echoes() {
     Duration shortest = Duration::max();
     Time begin{};
@@ -173,11 +192,8 @@ class Pair {
       co_await std::move(asking);
       auto hearing = talk_->receive();
       co_await std::move(hearing);
-      if (i == 0) {
-        begin = clock_.now();
-      } else {
-        shortest = std::min(shortest, clock_.now() - start);
-      }
+      if (i == 0) begin = clock_.now();
+      shortest = std::min(shortest, clock_.now() - start);
     }
     const double latency = std::chrono::duration<double>(shortest).count() / 2;
     auto telling = talk_->send({.type = 2, .tag = static_cast<std::uint64_t>(shortest.count())});
@@ -206,8 +222,8 @@ class Pair {
   std::unique_ptr<net::Channel> talk_;
 };
 
-// Everybody sends to a few at once. A processor that was busy with
-// something else makes links slower than they are, so what counts is the best time.
+// Everybody sends to a few at once. A processor that was busy with something else makes links slower than they are, so
+// what counts is the best time.
 Task<> share(Clock& clock, std::size_t rank, const std::vector<net::Link*>& links, Duration patience, std::size_t time,
              std::map<std::size_t, SurveyedLink>& found) {
   const std::size_t peers = links.size();
@@ -227,6 +243,25 @@ Task<> share(Clock& clock, std::size_t rank, const std::vector<net::Link*>& link
     way.peer = from;
     all.spawn(receive(clock, *links[from], from, round, way));
     deadlines.emplace_back(clock, *links[from], patience);
+  }
+  auto joined = all.join();
+  co_await std::move(joined);
+}
+
+// Until all of those have come to the end of the survey.
+Task<> wait_for_all(Clock& clock, std::vector<net::Link*> others, std::uint32_t round, Duration patience) {
+  const auto meet = [](net::Link& link, std::uint32_t number) -> Task<> {
+    const auto talk = link.open({.purpose = kTalk, .generation = number});
+    auto saying = talk->send({.type = 1});
+    co_await std::move(saying);
+    auto hearing = talk->receive();
+    co_await std::move(hearing);
+  };
+  TaskGroup all(clock.executor());
+  std::deque<Deadline> deadlines;
+  for (net::Link* link : others) {
+    all.spawn(meet(*link, round));
+    deadlines.emplace_back(clock, *link, patience);
   }
   auto joined = all.join();
   co_await std::move(joined);
@@ -254,6 +289,7 @@ Task<std::vector<SurveyedLink>> survey(Clock& clock, std::size_t rank, std::vect
                                        SurveyOptions options) {
   const std::size_t peers = links.size(), rounds = peers - 1 + peers % 2;
   std::map<std::size_t, SurveyedLink> found;
+  std::vector<net::Link*> met;
   const std::size_t meetings = std::min(rounds, options.most_partners);
   for (std::size_t round = 0; round < meetings; ++round) {
     const std::size_t other = partners(peers, round)[rank];
@@ -262,11 +298,14 @@ Task<std::vector<SurveyedLink>> survey(Clock& clock, std::size_t rank, std::vect
     Pair pair(clock, *links[other], rank, other, static_cast<std::uint32_t>(round), meetings);
     auto meeting = pair.meet();
     found[other] = co_await std::move(meeting);
+    met.push_back(links[other]);
   }
   for (std::size_t time = 0; peers > kSharing + 1 && time < kTimes; ++time) {
     auto sharing = share(clock, rank, links, options.patience, time, found);
     co_await std::move(sharing);
   }
+  auto ending = wait_for_all(clock, met, static_cast<std::uint32_t>(peers + 1 + kTimes), options.patience);
+  co_await std::move(ending);
   std::vector<SurveyedLink> result;
   for (auto& [other, way] : found) {
     way.bandwidth = std::max(way.bandwidth, way.while_sharing);  // it can do at least that

@@ -29,8 +29,8 @@ struct SurveyOptions {
 
 // Finds out what the links of a swarm can carry: every peer calls this at the same time, with the same options. Peers
 // pair off, again and again, until each has met every other, or as many as there may be; what they send each other is
-// a few tens of milliseconds' worth. In the end everybody sends to `kSharing` others at once, which tells whether links
-// share a network card.
+// a few tens of milliseconds' worth. Then everybody sends to `kSharing` others at once, which tells whether links share
+// a network card. It ends for a peer when it has come to its end for all that it has met.
 //
 // `links`: to all peers by rank; nullptr for its own. They outlive this. Throws LinkError with the name of a peer that
 // is lost, or does not answer; its link is closed then.
