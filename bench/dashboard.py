@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 
 from runs import PROGRAM, ROOT, print_table, spread
 
@@ -20,7 +21,7 @@ LOAD = ROOT / "build" / "dashboard_load"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 PEERS = {"swarm.peers": 2, "swarm.clusters": 2, "sync.method": "diloco", "sync.interval": 8, "sync.warmup_steps": 0,
          "model.layers": 4, "model.width": 128, "model.heads": 4, "model.context": 128, "train.batch": 4, "train.threads": 1,
-         "train.eval_batches": 0, "train.checkpoint_every": 0, "train.steps": 400}
+         "train.eval_batches": 0, "train.checkpoint_every": 0, "train.steps": 800}
 
 
 class Viewer(threading.Thread):
@@ -37,43 +38,86 @@ class Viewer(threading.Thread):
         self.start()
 
     def run(self):
-        while piece := self.socket.recv(1 << 16):
-            self.bytes += len(piece)
+        try:
+            while piece := self.socket.recv(1 << 16):
+                self.bytes += len(piece)
+        except OSError:
+            pass  # it does not look on any more
+
+    def close(self):
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
 
 
-def train(seed, *, listen, look):
-    """Seconds of a step, and what a viewer was sent, if one looked."""
+def step_of(url):
+    """The last step that is known to the dashboard."""
+    with urllib.request.urlopen(re.match(r"http://[^/]+", url).group(0) + "/api/state", timeout=10) as answer:
+        return json.load(answer)["run"]["step"]
+
+
+def look_now_and_then(url, process, seconds=3):
+    """Somebody looks on for a while, and then not, in turns. The steps at which that changed, and what was sent."""
+    turns, sent = [], 0
+    while process.poll() is None:
+        try:
+            turns.append(step_of(url))
+            viewer = Viewer(url) if len(turns) % 2 else None
+        except OSError:  # the run is over
+            break
+        time.sleep(seconds)
+        if viewer:
+            viewer.close()
+            sent += viewer.bytes
+    return turns, sent
+
+
+def train(seed, listen, looks):
+    """Seconds of all steps; those at which somebody began to look on, or ended; and what that one was sent."""
     with tempfile.TemporaryDirectory() as folder:
         command = [PROGRAM, "train", "--json", "--out", f"{folder}/run"]
         for name, value in {**PEERS, "train.seed": seed, "dashboard.listen": listen}.items():
             command += ["--set", f"{name}={value}"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
-        viewer = None
-        for line in process.stderr:
-            if look and line.startswith("dashboard: "):
-                viewer = Viewer(line.split()[1])
-        summary = json.loads(process.stdout.read().splitlines()[-1])
-        process.wait()
-        return summary["measured_step_seconds"], viewer.bytes if viewer else 0
+        with open(f"{folder}/errors", "w+", encoding="utf-8") as errors:
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, text=True, env=ENVIRONMENT)
+            metrics, turns, sent = pathlib.Path(folder, "run", "metrics.jsonl"), [], 0
+            while looks and not (metrics.exists() and metrics.stat().st_size) and process.poll() is None:
+                time.sleep(0.1)
+            if looks:
+                errors.seek(0)
+                url = next(line.split()[1] for line in errors if line.startswith("dashboard: "))
+                turns, sent = look_now_and_then(url, process)
+            process.wait()
+        lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+        return [line["step_seconds"] for line in lines], turns, sent
+
+
+def ratios_of(steps, turns):
+    """Of what a step took while somebody looked on to what it took before and after, for each time."""
+    spans = [steps[begin + 1:end] for begin, end in zip(turns, turns[1:])]
+    for i in range(2, len(spans) - 1, 2):
+        apart = spans[i - 1] + spans[i + 1]
+        if spans[i] and apart:
+            yield statistics.median(spans[i]) / statistics.median(apart)
 
 
 def training(rounds=5):
-    """Two peers on all of this computer's cores: a step without a dashboard, with one, and with one who looks on"""
-    arms = {"off": {"listen": "off", "look": False}, "on": {"listen": "127.0.0.1:0", "look": False},
-            "somebody looks on": {"listen": "127.0.0.1:0", "look": True}}
-    steps, sent = {name: [] for name in arms}, 0
+    """Two peers on all of this computer's cores: a step without a dashboard, with one, and while somebody looks on"""
+    off, on, ratios, most = [], [], [], 0
     for seed in range(1, rounds + 1):
-        for name, how in arms.items():
-            seconds, seen = train(seed, **how)
-            steps[name].append(seconds)
-            sent = max(sent, seen)
-            print(f"  {seed}: {name} {1000 * seconds:.2f} ms", file=sys.stderr)
-    rows = [["dashboard", "step", "ratio"]]
-    for name, own in steps.items():
-        rows.append([name, spread((1000 * seconds for seconds in own), "{:.2f} ms"),
-                     spread(a / b for a, b in zip(own, steps["off"]))])
-    print_table(rows)
-    print(f"who looked on was sent {sent / 2**20:.1f} MiB\n")
+        off.append(statistics.median(train(seed, "off", False)[0]))
+        steps, turns, sent = train(seed, "127.0.0.1:0", True)
+        on.append(statistics.median(steps))
+        own = list(ratios_of(steps, turns))
+        ratios += own
+        most = max(most, sent)
+        print(f"  {seed}: off {1000 * off[-1]:.2f} ms, on {1000 * on[-1]:.2f} ms, {len(own)} looks: "
+              f"{statistics.median(own):.4f}", file=sys.stderr)
+    quartiles = statistics.quantiles(ratios, n=4)
+    print_table([["dashboard", "step", "ratio"], ["off", spread((1000 * s for s in off), "{:.2f} ms"), ""],
+                 ["on", spread((1000 * s for s in on), "{:.2f} ms"), spread(a / b for a, b in zip(on, off))],
+                 ["while somebody looks on / before and after, in the same run", f"{len(ratios)} times",
+                  f"{quartiles[1]:.4f} (quartiles {quartiles[0]:.4f}, {quartiles[2]:.4f})"]])
+    print(f"who looked on was sent {most / 2**20:.1f} MiB at most\n")
 
 
 def server(seconds=30):

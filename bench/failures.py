@@ -131,20 +131,34 @@ def newcomer(bench):
     print(f"from three {medians[0] / medians[1]:.1f} times as fast as from one\n")
 
 
+def cost_of_copies(run, every, after=10):
+    """What copies after every so many steps cost, as a share of the time: by how much the steps that follow one take
+    longer than the others of the same run, which go through the same good and bad minutes of this computer."""
+    by_phase = {}
+    for line in run[1][every:]:
+        by_phase.setdefault((line["step"] - 1) % every, []).append(line["step_seconds"])
+    medians = {phase: statistics.median(own) for phase, own in by_phase.items()}
+    usual = statistics.median(own for phase, own in medians.items() if phase >= after)
+    return sum(medians[phase] - usual for phase in range(after)) / (every * usual), every * usual
+
+
 def overhead(bench):
     """What copies of a lone cluster's stages cost when nothing fails"""
+    every, between = 50, 10  # steps; seconds between copies, or more, if nobody says how often
     base = {**SMALL, "model.layers": 6, "model.width": 256, "model.heads": 4, "train.batch": 4, "train.micro_batches": 4,
             "train.eval_batches": 0, "train.steps": 500, "swarm.peers": 3, "swarm.clusters": 1,
             "pipeline.schedule": "1f1b", "network.bandwidth": "500mbit", "network.latency": "1ms"}
-    arms = {"without": {**base, "swarm.buddy_every": 0}, "with, as often as planned": base,
-            "with, every 50 steps": {**base, "swarm.buddy_every": 50}}
+    arms = {"without": {**base, "swarm.buddy_every": 0}, f"every {every} steps": {**base, "swarm.buddy_every": every}}
     results = bench.compare(arms)
-    rows = [["copies", "step", "ratio"]]
-    alone = [run[0]["measured_step_seconds"] for run in results["without"]]
-    for name, runs in results.items():
-        own = [run[0]["measured_step_seconds"] for run in runs]
-        rows.append([name, spread((1000 * seconds for seconds in own), "{:.1f} ms"),
-                     spread(a / b for a, b in zip(own, alone))])
+    rows = [["copies", "step, median", "of the time"]]
+    shares = [cost_of_copies(run, every) for run in results[f"every {every} steps"]]
+    none = [cost_of_copies(run, every) for run in results["without"]]
+    step = lambda runs: spread((1000 * statistics.median(line["step_seconds"] for line in run[1]) for run in runs),
+                               "{:.1f} ms")
+    percent = lambda values: spread((100 * value for value in values), "{:.1f}%")
+    rows.append(["none", step(results["without"]), percent(share for share, _ in none)])
+    rows.append([f"every {every} steps", step(results[f"every {every} steps"]), percent(share for share, _ in shares)])
+    rows.append([f"every {between} s, as planned", "", percent(share * time / between for share, time in shares)])
     print_table(rows)
 
 

@@ -33,9 +33,11 @@ def links(bandwidth, latency):
 
 # Two peers at full speed and without shaping: this computer itself.
 PAIR = {**peers(1, 1), "train.steps": 300}
-EQUAL = {**peers(0.4, 0.4, 0.4, 0.4), **links("200mbit", "5ms")}
-UNEQUAL = {**peers(0.5, 0.2, 0.35, 0.5), **links("100mbit", "20ms")}
-VARYING = {**peers(1, 1, 1, 1, step_time="60ms", jitter=0.2), **links("300mbit", "1ms")}
+# Slowed peers stand for computers of their own: all together need about one of this one's cores, so that they do not wait
+# for each other's.
+EQUAL = {**peers(0.25, 0.25, 0.25, 0.25), **links("200mbit", "5ms")}
+UNEQUAL = {**peers(0.3, 0.12, 0.2, 0.3), **links("100mbit", "20ms")}
+VARYING = {**peers(1, 1, 1, 1, step_time="150ms", jitter=0.2), **links("300mbit", "1ms")}
 MANY = {**peers(*[1] * 8, step_time="100ms"), **links("50mbit", "10ms")}
 
 ALL_REDUCE = {"sync.method": "allreduce"}

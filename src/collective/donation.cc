@@ -248,9 +248,9 @@ class Collection {
   std::vector<net::Channel*> silent_;               // to those who have not offered yet
   Alarm grace_;                                     // for them
   bool has_grace_ = false, is_settled_ = false;
-  std::optional<std::string> agreed_;               // those that count
-  bool is_decided_ = false;                         // and it is known what is missing
-  std::deque<std::size_t> missing_;                 // chunks that nobody was asked for
+  std::optional<std::string> agreed_;  // those that count
+  bool is_decided_ = false;            // and it is known what is missing
+  std::deque<std::size_t> missing_;    // chunks that nobody was asked for
   std::size_t undecided_ = 0, done_ = 0;
   Collected collected_;
   std::optional<LinkError> failure_;
@@ -259,19 +259,18 @@ class Collection {
 
 }  // namespace
 
-Donation make_donation(std::vector<float> values, const DonationOptions& options) {
+Donation make_donation(std::shared_ptr<const std::vector<float>> values, const DonationOptions& options) {
   Donation donation{.values = std::move(values), .digests = {}};
-  const Chunks chunks(donation.values.size(), options);
-  for (std::size_t i = 0; i < chunks.count; ++i) {
-    donation.digests += digest(std::as_bytes(chunks.of(std::span<const float>(donation.values), i)));
-  }
+  const std::span<const float> all = *donation.values;
+  const Chunks chunks(all.size(), options);
+  for (std::size_t i = 0; i < chunks.count; ++i) donation.digests += digest(std::as_bytes(chunks.of(all, i)));
   return donation;
 }
 
 Task<> donate(Clock& clock, net::Link& to, net::ChannelId id, std::shared_ptr<const Donation> donation,
               DonationOptions options) {
   const std::unique_ptr<net::Channel> channel = to.open(id);
-  const std::span<const float> values = donation->values;
+  const std::span<const float> values = *donation->values;
   const Chunks chunks(values.size(), options);
   Patience patience(clock, *channel, options.stall);
   patience.expect_within(options.offer);

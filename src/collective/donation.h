@@ -26,14 +26,14 @@ struct DonationOptions {
 //
 // On the links' executor, both.
 
-// What a donor has.
+// What a donor has. Values stay what they are as long as somebody has them.
 struct Donation {
-  std::vector<float> values;
+  std::shared_ptr<const std::vector<float>> values;
   std::string digests;  // of its chunks
 };
 
 // Takes a while: a pass over all values. Anywhere.
-Donation make_donation(std::vector<float> values, const DonationOptions& options);
+Donation make_donation(std::shared_ptr<const std::vector<float>> values, const DonationOptions& options);
 
 // Gives what is asked for, until the other end has all. Throws LinkError if that fails, or says nothing for too long.
 Task<> donate(Clock& clock, net::Link& to, net::ChannelId channel, std::shared_ptr<const Donation> donation,

@@ -21,11 +21,15 @@ std::vector<float> some_values(std::size_t count, float first = 1) {
   return values;
 }
 
+Donation offered(std::vector<float> values) {
+  return make_donation(std::make_shared<const std::vector<float>>(std::move(values)), kOptions);
+}
+
 // Peer 0 takes from those of the others whom it is told to.
 struct DonationTest : ::testing::Test {
   Task<> give(VirtualMesh& mesh, std::size_t rank, std::vector<float> values) {
     auto giving = donate(mesh.world().clock(), *mesh.links(rank)[0], kChannel,
-                         std::make_shared<const Donation>(make_donation(std::move(values), kOptions)), kOptions);
+                         std::make_shared<const Donation>(offered(std::move(values))), kOptions);
     co_await std::move(giving);
   }
 
@@ -126,7 +130,7 @@ TEST_F(DonationTest, WhoeverHasOrGivesSomethingElseIsLeftOut) {
   const auto task = [&](std::size_t rank) -> Task<> {
     if (rank == 1) {
       const auto channel = mesh.links(1)[0]->open(kChannel);
-      const Donation donation = make_donation(values_, kOptions);
+      const Donation donation = offered(values_);
       auto offering = channel->send({}, std::as_bytes(std::span(donation.digests)));
       co_await std::move(offering);
       try {

@@ -83,6 +83,7 @@ Json json_of(const View::Links& links, double seconds) {
   Json list = Json::array();
   for (const auto& [ends, link] : links) {
     const double rate = link.rate.at(seconds);
+    if (!link.is_planned && rate == 0) continue;
     const bool is_measured = link.bandwidth && *link.bandwidth > 0;
     list.push_back({{"from", ends.first},
                     {"to", ends.second},

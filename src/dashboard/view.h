@@ -93,7 +93,8 @@ struct PeerView {
 const char* name_of(PeerView::State state);
 
 struct LinkView {
-  std::string kind{};  // "pipeline", "ring" or "both"
+  std::string kind{};      // "pipeline", "ring" or "both"
+  bool is_planned = true;  // else it is there only while it carries something
   Rate rate{};
   std::optional<double> bandwidth{}, latency{};  // bytes/s, seconds
 };

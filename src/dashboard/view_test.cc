@@ -42,6 +42,14 @@ TEST_F(ViewTest, StateHasEverything) {
   EXPECT_EQ(state["links"][0]["use"], 0);
 }
 
+TEST_F(ViewTest, LinksThatNoPlanHasAreThereWhileTheyCarrySomething) {
+  LinkView& link = view_.links[{"attic", "cellar"}] = {.kind = "ring", .is_planned = false};
+  link.rate.add(1, 0);
+  link.rate.add(2, 1000);
+  EXPECT_EQ(state_of(view_, 2)["links"].size(), 1);
+  EXPECT_EQ(state_of(view_, 60)["links"].size(), 0);
+}
+
 TEST_F(ViewTest, ChangesAreSaidOnce) {
   const auto first = changes_.since_last(view_, 1);
   ASSERT_TRUE(first);

@@ -7,6 +7,9 @@ namespace rookery::observe {
 // The largest resident memory this process has had so far, as the kernel counts it (VmHWM).
 Bytes peak_memory();
 
+// From now on peak_memory() counts anew, where the kernel allows it.
+void forget_peak_memory();
+
 // The resident memory that it has now (VmRSS).
 Bytes resident_memory();
 

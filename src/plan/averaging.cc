@@ -38,7 +38,7 @@ Averaging::Averaging(const Swarm& swarm, std::vector<std::size_t> members, std::
 
 // The last peer to get it. Each peer sends a piece in each of 2(m-1) hops; a hop begins when the first chunk of the one
 // before has come, and the link is free.
-Transfer Averaging::on_ring(const Ring& ring, double bytes, const std::vector<double>& rings_of_peer) const {
+Transfer Averaging::on_ring(const Ring& ring, double bytes, const std::vector<double>& company) const {
   const std::size_t m = ring.peers.size();
   const double piece = bytes * ring.share / static_cast<double>(m), hops = 2 * static_cast<double>(m - 1);
   double longest_hop = 0, longest_piece = 0, latency = 0;
@@ -49,7 +49,7 @@ Transfer Averaging::on_ring(const Ring& ring, double bytes, const std::vector<do
     const double sharing = swarm_.links.contains({from, to}) ? 1 : ring.sharing;
     const double card = ring.stays || swarm_.are_together(from, to)
                             ? std::numeric_limits<double>::infinity()
-                            : swarm_.peers[from].uplink / (rings_of_peer[from] * sharing);
+                            : swarm_.peers[from].uplink / (company[from] * sharing);
     const double bandwidth = std::min(link.bandwidth, card);
     longest_piece = std::max(longest_piece, piece / bandwidth);
     longest_hop =
@@ -62,7 +62,7 @@ Transfer Averaging::on_ring(const Ring& ring, double bytes, const std::vector<do
 }
 
 // All rings of a phase run at the same time. Within computers and between them other links are busy.
-Transfer Averaging::transfer(double bytes, const std::vector<double>& rings_of_peer) const {
+Transfer Averaging::transfer(double bytes, const std::vector<double>& company) const {
   Transfer all;
   double within = 0, between = 0;
   for (auto ring = rings_.begin(); ring != rings_.end();) {
@@ -70,7 +70,7 @@ Transfer Averaging::transfer(double bytes, const std::vector<double>& rings_of_p
     Transfer slowest;
     const bool stays = ring->stays;
     for (; ring != end; ++ring) {
-      const Transfer own = on_ring(*ring, bytes, rings_of_peer);
+      const Transfer own = on_ring(*ring, bytes, company);
       slowest = {std::max(slowest.busy, own.busy), std::max(slowest.alone, own.alone),
                  std::max(slowest.latency, own.latency)};
     }

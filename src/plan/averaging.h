@@ -23,8 +23,9 @@ class Averaging {
   // `group`: the most members of a ring.
   Averaging(const Swarm& swarm, std::vector<std::size_t> members, std::size_t group);
 
-  // What so many bytes take. `rings_of_peer`: how many segments each peer of the swarm holds, which share its card.
-  Transfer transfer(double bytes, const std::vector<double>& rings_of_peer) const;
+  // What so many bytes take. `company`: for each peer of the swarm, how many bytes it averages at the same time for
+  // each of these, with other holders too; they share its card.
+  Transfer transfer(double bytes, const std::vector<double>& company) const;
 
   // What a member sends for each byte that is averaged.
   double sent(std::size_t rank) const { return sent_[rank]; }
@@ -38,7 +39,7 @@ class Averaging {
     bool stays = false;  // within a computer
   };
 
-  Transfer on_ring(const Ring& ring, double bytes, const std::vector<double>& rings_of_peer) const;
+  Transfer on_ring(const Ring& ring, double bytes, const std::vector<double>& company) const;
 
   const Swarm& swarm_;
   std::size_t together_;     // peers that each computer has, if all have as many

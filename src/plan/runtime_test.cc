@@ -195,6 +195,20 @@ TEST(RuntimeTest, RoundsTakeProcessorsToo) {
   EXPECT_NEAR(step_of(job, swarm, {.method = Method::kGossip}) - idle - crowded, 2 * 16e6 * 1e-8, 1e-3);
 }
 
+// What was tried counts, not what is usual; but not for whoever is slowed anyway, as long as it has the time.
+TEST(RuntimeTest, WhatPeersLoseToEachOtherIsAsMeasured) {
+  const Job job = job_of(4);
+  Swarm swarm = swarm_of(2, {.bandwidth = 1e9});
+  const double alone = step_of(job, swarm, {.method = Method::kNone});
+  for (Peer& peer : swarm.peers) peer.processors = "here", peer.crowding = 1.5;
+  swarm.cores["here"] = 2;
+  EXPECT_NEAR(step_of(job, swarm, {.method = Method::kNone}), 1.5 * alone, 0.01 * alone);
+  for (Peer& peer : swarm.peers) peer.pace = 0.5;
+  EXPECT_NEAR(step_of(job, swarm, {.method = Method::kNone}), 2 * alone, 0.01 * alone);
+  for (Peer& peer : swarm.peers) peer.crowding = 3;
+  EXPECT_NEAR(step_of(job, swarm, {.method = Method::kNone}), 3 * alone, 0.01 * alone);
+}
+
 TEST(RuntimeTest, TheSameSeedGivesTheSamePrediction) {
   const Job job = job_of(4);
   Swarm swarm = swarm_of(4, {.bandwidth = 1e8});

@@ -34,6 +34,8 @@ struct Peer {
   double jitter = 0;                                        // standard deviation of a step's time, as a share of it
   double update = 0;                                        // seconds that an update takes for a parameter
   double byte_cost = 0;                                     // processor seconds for a byte that it sends or receives
+  // How much longer it takes while all others compute, too; left out: as much as is usual with so many.
+  std::optional<double> crowding{};
   double overhead = 0;            // seconds of a step in which it does not compute: it reports
   std::optional<Bytes> memory{};  // for the layers that it is to hold
   double uplink = std::numeric_limits<double>::infinity();    // bytes/s of its computer's card, to all others together

@@ -557,7 +557,7 @@ void Simulation::replace(std::size_t rank) {
   const std::size_t cluster = plan_.peers[rank].cluster;
   swarm_.peers[rank].name = fmt::format("{}.{}", first_names_[rank], ++successors_[rank] + 1);
   plan_.peers[rank].contact.name = swarm_.peers[rank].name;
-  record_->joined(swarm_.peers[rank].name);
+  record_->joined({.contact = {.name = swarm_.peers[rank].name}});
   attendance_->come(rank);
   if (!losses_.empty() && !chaos_) expect_loss(rank);
   if (!attendance_->is_complete(cluster)) return;
@@ -656,6 +656,7 @@ Task<> Simulation::take_over(Peer& peer, std::size_t donor) {
       // What it tells does not matter to the other one, which has it all, or knows better why not.
     }
     if (failure) std::rethrow_exception(failure);
+    peer.member->method().recall();
     std::size_t from = 0;
     for (const std::span<float> part : peer.member->handed_on(ring)) {
       std::ranges::copy(std::span(taken).subspan(from, part.size()), part.begin());

@@ -21,7 +21,7 @@ class Watcher {
  public:
   virtual ~Watcher() = default;
 
-  virtual void joined(const std::string& /*peer*/) {}
+  virtual void joined(const wire::Introduction& /*peer*/) {}
   virtual void ready(const std::string& /*peer*/, const wire::Ready& /*ready*/) {}
   virtual void refused(const std::string& /*peer*/, const std::string& /*why*/) {}
   virtual void left(const std::string& /*peer*/, const std::string& /*why*/) {}  // before there was a plan
@@ -33,6 +33,7 @@ class Watcher {
   virtual void returned(const std::string& /*peer*/) {}                            // by another link, and trains on
   virtual void stepped(const std::string& /*peer*/, const wire::StepReport& /*report*/) {}
   virtual void stands_in(const std::string& /*peer*/) {}  // was asked to join once more, in a place that is free
+  virtual void relieved(const std::string& /*peer*/) {}   // stood in, and is lost next: somebody has come for its place
   virtual void restores(const std::string& /*peer*/) {}   // from now on it gets what belongs to its place,
   virtual void restored(const std::string& /*peer*/) {}   // and has it
   virtual void entered(const wire::PlannedPeer& /*peer*/) {
@@ -86,6 +87,7 @@ struct Means {
   bool stands_in = false;                   // its process is a peer already
   wire::Ready ready{};                      // what it has found out about itself,
   std::vector<wire::SurveyedLink> links{};  // and about the ways from the others
+  double crowding = 0;                      // how much longer it computes while all do; 0: not known
 };
 
 // What another coordinator has to know to take up a run.

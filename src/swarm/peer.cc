@@ -559,9 +559,9 @@ Task<> listen(std::shared_ptr<Life> life, Links* links, Work* work) {
   links->expect_nobody();
 }
 
-// Links up with the others, finds out what the links can carry, and says so. What fails is for the coordinator to
-// judge: it may be that somebody has just left.
-Task<> survey(Clock& clock, Life& life, Links& links, wire::Survey order) {
+// Links up with the others, finds out what the links can carry, and how computing goes while all do, and says so. What
+// fails is for the coordinator to judge: it may be that somebody has just left.
+Task<> survey(Clock& clock, Life& life, Links& links, Work& work, wire::Survey order) {
   wire::Surveyed surveyed{.number = order.number};
   try {
     auto connecting = links.connect(std::move(order));
@@ -573,6 +573,8 @@ Task<> survey(Clock& clock, Life& life, Links& links, wire::Survey order) {
                                 .latency = link.latency,
                                 .while_sharing = link.while_sharing});
     }
+    auto trying = work.try_out();
+    surveyed.crowding = co_await std::move(trying);
   } catch (const LinkError& error) {
     surveyed.culprit = error.peer();
     surveyed.text = error.text();
@@ -582,7 +584,7 @@ Task<> survey(Clock& clock, Life& life, Links& links, wire::Survey order) {
 }
 
 // Surveys, and in the end the plan. A survey that is still under way when something else is said has been given up.
-Task<wire::Plan> hear_plan(Clock& clock, Life& life, Links& links) {
+Task<wire::Plan> hear_plan(Clock& clock, Life& life, Links& links, Work& work) {
   TaskGroup surveys(clock.executor());
   for (;;) {
     std::optional<wire::SwarmMessage> message;
@@ -598,7 +600,7 @@ Task<wire::Plan> hear_plan(Clock& clock, Life& life, Links& links) {
     co_await std::move(joined);
     if (failure) std::rethrow_exception(failure);
     if (const auto* order = std::get_if<wire::Survey>(&*message)) {
-      surveys.spawn(survey(clock, life, links, *order));
+      surveys.spawn(survey(clock, life, links, work, *order));
       continue;
     }
     auto plan = expect<wire::Plan>(*message, life.coordinator);
@@ -655,7 +657,7 @@ Task<> live(std::shared_ptr<Life> life, Work& work) {
   wire::Plan plan;
   Links links(life->clock, life->host, options, life->session->link);
   if (!failure) {
-    auto planning = hear_plan(life->clock, *life, links);
+    auto planning = hear_plan(life->clock, *life, links, work);
     plan = co_await std::move(planning);
     life->plan = plan;
     life->say(wire::Linked{.generation = plan.generation});

@@ -25,6 +25,10 @@ class Work {
   // which last until away(). Throws Error, one sentence, if it cannot.
   virtual Task<wire::Ready> prepare(wire::Assignment assignment, Files& coordinator) = 0;
 
+  // Computes for a moment, as it will, while all others do: returns how much longer that takes than alone. 0: not
+  // tried.
+  virtual Task<double> try_out() { co_return 0; }
+
   struct Part {
     wire::Plan plan;
     std::size_t rank = 0;

@@ -11,7 +11,7 @@ class Watchers final : public Watcher {
  public:
   void add(Watcher& watcher) { watchers_.push_back(&watcher); }
 
-  void joined(const std::string& peer) override { all(&Watcher::joined, peer); }
+  void joined(const wire::Introduction& peer) override { all(&Watcher::joined, peer); }
   void ready(const std::string& peer, const wire::Ready& ready) override { all(&Watcher::ready, peer, ready); }
   void refused(const std::string& peer, const std::string& why) override { all(&Watcher::refused, peer, why); }
   void left(const std::string& peer, const std::string& why) override { all(&Watcher::left, peer, why); }
@@ -25,6 +25,7 @@ class Watchers final : public Watcher {
     all(&Watcher::stepped, peer, report);
   }
   void stands_in(const std::string& peer) override { all(&Watcher::stands_in, peer); }
+  void relieved(const std::string& peer) override { all(&Watcher::relieved, peer); }
   void restores(const std::string& peer) override { all(&Watcher::restores, peer); }
   void restored(const std::string& peer) override { all(&Watcher::restored, peer); }
   void entered(const wire::PlannedPeer& peer) override { all(&Watcher::entered, peer); }

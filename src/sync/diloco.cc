@@ -15,10 +15,16 @@ Diloco::Diloco(Rounds& rounds, float share, LocalOptions local, OuterOptions out
 void Diloco::start(Copy copy) {
   LocalRounds::start(copy);
   warm_up_.start(copy);
-  reserve_large(anchor_, copy.parameters.size());
-  anchor_.assign(copy.parameters.begin(), copy.parameters.end());
-  reserve_large(momentum_, copy.parameters.size());
-  momentum_.assign(copy.parameters.size(), 0.0f);
+  std::vector<float> values;
+  reserve_large(values, 2 * copy.parameters.size());
+  values.assign(copy.parameters.begin(), copy.parameters.end());
+  values.resize(2 * copy.parameters.size());
+  agreed_ = std::make_shared<Lendable>(std::move(values));
+}
+
+Diloco::Agreed Diloco::agreed() const {
+  const std::span<float> values = agreed_->values();
+  return {values.first(values.size() / 2), values.last(values.size() / 2)};
 }
 
 void Diloco::gradients_ready(std::uint64_t step, std::size_t from, Copy copy) {
@@ -34,11 +40,12 @@ Task<> Diloco::before_update(std::uint64_t step, Copy copy) {
 Task<> Diloco::after_step(std::uint64_t step, Copy copy) {
   has_anchor_ = !warms_up(step + 1);
   if (warms_up(step)) {
-    if (has_anchor_) std::ranges::copy(copy.parameters, anchor_.begin());
-    co_return;
+    if (has_anchor_) std::ranges::copy(copy.parameters, agreed().anchor.begin());
+  } else {
+    auto rounds = LocalRounds::after_step(step, copy);
+    co_await std::move(rounds);
   }
-  auto rounds = LocalRounds::after_step(step, copy);
-  co_await std::move(rounds);
+  if (has_anchor_) agreed_->offer();
 }
 
 void Diloco::contribute(Range range, std::span<const float> parameters, std::span<float> out) {
@@ -46,14 +53,15 @@ void Diloco::contribute(Range range, std::span<const float> parameters, std::spa
     std::ranges::copy(parameters, out.begin());
     return;
   }
-  const float* z = anchor_.data() + range.begin;
+  const float* z = anchor().data() + range.begin;
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = z[i] - parameters[i];
 }
 
 void Diloco::apply(Range range, std::span<const float> mean, std::span<float> parameters) {
   const auto lr = static_cast<float>(outer_.lr), mu = static_cast<float>(outer_.momentum);
-  float* z = anchor_.data() + range.begin;
-  float* v = momentum_.data() + range.begin;
+  agreed_->recall();
+  float* z = agreed().anchor.data() + range.begin;
+  float* v = agreed().momentum.data() + range.begin;
   for (std::size_t i = 0; i < mean.size(); ++i) {
     const float delta = sends_differences() ? mean[i] : z[i] - mean[i];
     v[i] = mu * v[i] + delta;
@@ -65,29 +73,31 @@ void Diloco::apply(Range range, std::span<const float> mean, std::span<float> pa
 std::optional<double> Diloco::drift(Copy copy) const {
   if (!has_anchor_) return std::nullopt;
   double squares = 0;
-  for (std::size_t i = 0; i < anchor_.size(); ++i) {
-    const double difference = static_cast<double>(copy.parameters[i]) - static_cast<double>(anchor_[i]);
+  const std::span<const float> z = anchor();
+  for (std::size_t i = 0; i < z.size(); ++i) {
+    const double difference = static_cast<double>(copy.parameters[i]) - static_cast<double>(z[i]);
     squares += difference * difference;
   }
   return std::sqrt(squares);
 }
 
 std::vector<std::span<float>> Diloco::handed_on(Copy copy, bool equal) {
-  return {equal ? copy.parameters : std::span(anchor_), momentum_};
+  return {equal ? copy.parameters : agreed().anchor, agreed().momentum};
 }
 
 void Diloco::begin_again(std::uint64_t steps_done, Copy copy, bool equal) {
   LocalRounds::begin_again(steps_done, copy, equal);
   has_anchor_ = !warms_up(steps_done);
   if (equal) {
-    std::ranges::copy(copy.parameters, anchor_.begin());
+    std::ranges::copy(copy.parameters, agreed().anchor.begin());
   } else {
-    std::ranges::copy(anchor_, copy.parameters.begin());
+    std::ranges::copy(anchor(), copy.parameters.begin());
   }
+  if (has_anchor_) agreed_->offer();
 }
 
 std::vector<Method::NamedState> Diloco::state() {
-  return {{.name = "anchor", .values = anchor_}, {.name = "outer_momentum", .values = momentum_}};
+  return {{.name = "anchor", .values = agreed().anchor}, {.name = "outer_momentum", .values = agreed().momentum}};
 }
 
 }  // namespace rookery::sync

@@ -33,6 +33,8 @@ class Diloco : public LocalRounds {
   Task<> after_step(std::uint64_t step, Copy copy) override;
   std::vector<NamedState> state() override;
   std::vector<std::span<float>> handed_on(Copy copy, bool equal) override;
+  std::vector<std::shared_ptr<const Lendable>> lends() const override { return {agreed_}; }
+  void recall() override { agreed_->recall(); }
   bool has_agreed() const override { return has_anchor_ || outer_.warmup == 0; }
   void begin_again(std::uint64_t steps_done, Copy copy, bool equal) override;
   bool averages_gradients(std::uint64_t step) const override { return warms_up(step); }
@@ -40,7 +42,7 @@ class Diloco : public LocalRounds {
 
   std::optional<double> drift(Copy copy) const override;
 
-  std::span<const float> anchor() const { return anchor_; }
+  std::span<const float> anchor() const { return agreed().anchor; }
 
  protected:
   bool warms_up(std::uint64_t step) const { return step < outer_.warmup; }
@@ -49,9 +51,15 @@ class Diloco : public LocalRounds {
   void contribute(Range range, std::span<const float> parameters, std::span<float> out) override;
   void apply(Range range, std::span<const float> mean, std::span<float> parameters) override;
 
+  struct Agreed {
+    std::span<float> anchor, momentum;
+  };
+  Agreed agreed() const;
+
   OuterOptions outer_;
   AllReduce warm_up_;
-  std::vector<float> anchor_, momentum_;
+  // z and v, one after the other; offered when a step ends, so that borrowers get both as a round has left them.
+  std::shared_ptr<Lendable> agreed_;
   bool has_anchor_ = false;  // the warm-up is over
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/task.h"
+#include "sync/lendable.h"
 #include "sync/rounds.h"
 
 namespace rookery::sync {
@@ -91,6 +92,12 @@ class Method {
   // what a holder of the same segment has. Then begin_again() makes a copy of it, after so many steps. `equal`: copies
   // are, see keeps_copies_equal().
   virtual std::vector<std::span<float>> handed_on(Copy copy, bool /*equal*/) { return {copy.parameters}; }
+
+  // What it is where copies are not equal, one vector after another, if others can borrow it at any time; nothing if it
+  // has to be copied. One for each segment. Requires, to fill what is lent: it is recalled; it is lent again after
+  // begin_again().
+  virtual std::vector<std::shared_ptr<const Lendable>> lends() const { return {}; }
+  virtual void recall() {}
   virtual void begin_again(std::uint64_t /*steps_done*/, Copy /*copy*/, bool /*equal*/) {}
 
   // Whether what is handed on where copies are not equal is what was agreed: before the warm-up is over it is not.

@@ -384,6 +384,37 @@ TEST(DilocoTest, HasAgreedOnNothingBeforeTheWarmUpIsOver) {
   EXPECT_EQ(agreed, (std::vector<bool>{false, false, true, true}));
 }
 
+// Somebody new gets what a round has left, whatever the next ones do meanwhile; nothing before the warm-up is over.
+TEST(DilocoTest, WhatWasAgreedIsLentAsItWas) {
+  Swarm swarm(2);
+  const std::size_t slots = AllReduce::buckets(kValues, 1000);
+  const auto make = diloco({.interval = 4}, {.warmup = 2, .bucket = 1000});
+  Method* method = nullptr;
+  std::vector<Lendable::Loan> loans;
+  std::vector<std::vector<float>> agreed;
+  swarm.after_step = [&](std::size_t rank, std::uint64_t) {
+    if (rank != 0) return;
+    const auto lends = method->lends();
+    ASSERT_EQ(lends.size(), 1u);
+    loans.push_back(lends[0]->borrow());
+    agreed.emplace_back(lends[0]->values().begin(), lends[0]->values().end());
+  };
+  expect_success(swarm.train(12,
+                             [&](Rounds& rounds, std::size_t rank) {
+                               auto own = make(rounds, rank);
+                               if (rank == 0) method = own.get();
+                               return own;
+                             },
+                             {.slots = slots}));
+  ASSERT_EQ(loans.size(), 12u);
+  EXPECT_EQ(loans[0], nullptr);
+  for (std::size_t step = 1; step < 12; ++step) {
+    ASSERT_NE(loans[step], nullptr) << step;
+    EXPECT_EQ(*loans[step], agreed[step]) << step;
+  }
+  EXPECT_NE(*loans[1], *loans[11]);
+}
+
 TEST(DilocoTest, WarmUpIsAllReduce) {
   Swarm reduced(3), warmed(3);
   const std::size_t slots = AllReduce::buckets(kValues, 1000);

@@ -119,6 +119,16 @@ std::vector<std::span<float>> Segmented::handed_on(Copy copy, bool equal) {
   return all;
 }
 
+std::vector<std::shared_ptr<const Lendable>> Segmented::lends() const {
+  std::vector<std::shared_ptr<const Lendable>> all;
+  for (const Part& part : parts_) std::ranges::move(part.method->lends(), std::back_inserter(all));
+  return all;
+}
+
+void Segmented::recall() {
+  for (const Part& part : parts_) part.method->recall();
+}
+
 void Segmented::begin_again(std::uint64_t steps_done, Copy copy, bool equal) {
   for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i].method->begin_again(steps_done, copy_of(i, copy), equal);
 }

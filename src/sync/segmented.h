@@ -37,6 +37,8 @@ class Segmented final : public Method {
   bool pulls() const override;
   std::vector<NamedState> state() override;
   std::vector<std::span<float>> handed_on(Copy copy, bool equal) override;  // of one part after another
+  std::vector<std::shared_ptr<const Lendable>> lends() const override;
+  void recall() override;
   bool has_agreed() const override;
   void begin_again(std::uint64_t steps_done, Copy copy, bool equal) override;
   std::uint64_t rounds() const override;         // of the segment that has had most

@@ -141,6 +141,11 @@ void ParameterStore::initialize(std::uint64_t seed) {
   for (const Parameter& entry : entries()) fill(entry.spec(), seed, entry.tensor().detach());
 }
 
+void ParameterStore::begin_empty() {
+  values_.zero_();
+  for (const Parameter& buffer : buffer_entries_) fill(buffer.spec(), 0, buffer.tensor());
+}
+
 void ParameterStore::zero_gradients() { gradients_.zero_(); }
 
 std::vector<Parameter> ParameterStore::entries() const {

@@ -78,6 +78,10 @@ class ParameterStore {
   ParameterStore& operator=(const ParameterStore&) = delete;
 
   void initialize(std::uint64_t seed);
+
+  // The same for whoever is given its parameters by somebody else: they are 0, which costs much less than random
+  // numbers. Buffers are what they are at the beginning.
+  void begin_empty();
   void zero_gradients();
 
   // Moves the values to memory of their own, and binds the parameters there. What autograd has saved stays where it is,

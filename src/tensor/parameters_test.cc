@@ -50,6 +50,16 @@ TEST(ParameterStoreTest, InitialValuesDependOnNameAndSeedAlone) {
   EXPECT_FALSE(at::equal(start(1, false), start(2, false)));
 }
 
+TEST(ParameterStoreTest, WhoeverIsGivenParametersBeginsWithNothingButBuffers) {
+  const std::vector<Parameter> parameters = {Parameter({"a", {3}, Initializer::normal(1)})},
+                               buffers = {Parameter({"variance", {2}, Initializer::constant(1)})};
+  ParameterStore store(parameters, buffers);
+  store.initialize(1);
+  store.begin_empty();
+  EXPECT_TRUE(at::equal(store.values(), at::zeros({3})));
+  EXPECT_TRUE(at::equal(buffers[0].tensor(), at::ones({2})));
+}
+
 TEST(ParameterStoreTest, InitialValuesHaveTheirDistribution) {
   const std::vector<Parameter> parameters = {Parameter({"normal", {100000}, Initializer::normal(0.5)}),
                                              Parameter({"uniform", {100000}, Initializer::uniform(0.5)})};

@@ -25,11 +25,12 @@ namespace {
 constexpr Bytes kBytesPerLink = 3 << 20;
 constexpr double kUsable = 0.95;
 
-constexpr double kOverhead = 1e-3;  // seconds of a step for reports, and from one thread to another
+constexpr double kOverhead = 0.5e-3;  // seconds of a step for reports, and from one thread to another
 
 // Whoever says that it is worse than this is taken to be this bad.
-constexpr double kSlowest = 1e-3;        // speed
-constexpr double kMostJitter = 2;        // as a share of a step's time
+constexpr double kSlowest = 1e-3;  // speed
+constexpr double kMostJitter = 2;  // as a share of a step's time
+constexpr double kMostCrowding = 4;
 constexpr double kSlowestUpdate = 1e-6;  // seconds for a parameter
 constexpr double kDearestByte = 1e-6;    // processor seconds
 constexpr double kSlowestLayer = 3600;   // seconds
@@ -244,6 +245,7 @@ plan::Swarm swarm_of(const std::vector<swarm::Means>& means, bool local) {
     peer.update = std::min(ready.update, kSlowestUpdate);
     peer.byte_cost = std::min(ready.byte_cost, kDearestByte);
     peer.overhead = kOverhead;
+    if (own.crowding > 0) peer.crowding = std::clamp(own.crowding, 1 / kMostCrowding, kMostCrowding);
     if (!ready.layers.empty()) {
       auto layers = std::make_shared<std::vector<plan::LayerTimes>>();
       for (const wire::LayerTimes& layer : ready.layers) {
@@ -379,7 +381,7 @@ config::DescribedSwarm description_of(const plan::Swarm& swarm) {
     } else if (peer.layers) {
       double micro_batch = 0;
       for (const plan::LayerTimes& layer : *peer.layers) micro_batch += layer.forward + layer.backward;
-      described.micro_batch_time = duration(micro_batch / pace);
+      described.micro_batch_time = duration(micro_batch * (pace < 1 ? 1 : peer.crowding.value_or(1)) / pace);
     } else {
       described.speed = peer.speed * pace;
     }

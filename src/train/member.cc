@@ -174,10 +174,12 @@ MicroBatch Member::described(std::uint64_t number) {
                          .samples = samples_of(number),
                          .is_last = (number + 1) % schedule_.group() == 0};
   if (stage_.is_last()) micro_batch.divisor = divisor(update);
-  // What other stages contribute to tied parameters comes after the backward.
-  if (micro_batch.is_last && connections_.cluster.ties.empty()) {
-    micro_batch.reached = [this, turn](std::size_t layer) {
-      method_->gradients_ready(turn, compute_.begin_of(layer), copy());
+  if (micro_batch.is_last) {
+    // What other stages contribute to tied parameters comes after the backward.
+    std::size_t incomplete = 0;
+    for (const Tie& tie : connections_.cluster.ties) incomplete = std::max(incomplete, tie.incomplete_until());
+    micro_batch.reached = [this, turn, incomplete](std::size_t layer) {
+      method_->gradients_ready(turn, std::max(compute_.begin_of(layer), incomplete), copy());
     };
   }
   return micro_batch;

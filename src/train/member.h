@@ -80,6 +80,9 @@ class Member final : private pipeline::StageWork {
   std::vector<std::span<float>> handed_on(std::size_t ring, bool equal = false);
   bool has_agreed() const { return method_->has_agreed(); }
 
+  // What handed_on() has of each ring where copies are not equal, if others can borrow it; else nothing.
+  std::vector<std::shared_ptr<const sync::Lendable>> lends() const { return method_->lends(); }
+
   // The cluster begins again, with what was handed on to all rings of all its stages, and with other connections among
   // them. What was on its way is forgotten. On all its stages; throws LinkError if one is lost. Requires: run() is not
   // under way.

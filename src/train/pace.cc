@@ -5,6 +5,7 @@
 #include <ctime>
 #include <numbers>
 #include <thread>
+#include <utility>
 
 #include "base/random.h"
 
@@ -12,8 +13,7 @@ namespace rookery::train {
 namespace {
 
 constexpr double kLeastFactor = 0.05;
-constexpr std::size_t kLearningTimes = 30;  // while it is slowed,
-constexpr std::size_t kAwakeTimes = 10;     // and before
+constexpr std::size_t kLearningTimes = 30;
 constexpr std::uint64_t kPace = 0x70616365;
 
 std::chrono::nanoseconds processor_time() {
@@ -40,14 +40,13 @@ void Pace::begin(std::int64_t step, Kind kind) {
   work_ = &kinds_[kind];
   ++work_->times;
   place_ = 0;
-  if (learns()) work_->awake.emplace_back();
   factor_ =
       jitter_factor(options_.jitter, seed_, name_, static_cast<std::uint64_t>(step)) / std::min(1.0, options_.speed);
-  if (kind != Kind::kOther && options_.step_time.count() > 0 && work_->times > 1) {
+  if (kind != Kind::kOther && work_->times > 1) {
     const std::chrono::nanoseconds whole = std::max(step_work(), std::chrono::nanoseconds(1));
     factor_ *= static_cast<double>(options_.step_time.count()) / static_cast<double>(whole.count());
   }
-  start_ = std::chrono::steady_clock::now();
+  start_ = std::chrono::steady_clock::now() - std::exchange(late_, {});
   worked_before_ = processor_time();
 }
 
@@ -63,9 +62,6 @@ std::chrono::nanoseconds Pace::step_work() const {
   return all * known(Kind::kForward) + (all - last) * known(Kind::kBackward) + last * known(Kind::kLastBackward);
 }
 
-// A time that is pretended does not depend on what is learnt.
-bool Pace::learns() const { return options_.step_time.count() == 0 && work_->times <= kAwakeTimes; }
-
 void Pace::learn(Until& until, std::chrono::nanoseconds worked) {
   until.seen.push_back(worked);
   const auto middle = until.seen.begin() + static_cast<std::ptrdiff_t>(until.seen.size() / 2);
@@ -73,29 +69,15 @@ void Pace::learn(Until& until, std::chrono::nanoseconds worked) {
   until.usual = *middle;
 }
 
-// What was left out while it learnt.
-std::chrono::nanoseconds Pace::owed() {
-  std::chrono::nanoseconds all{};
-  for (const auto& [factor, took] : std::exchange(work_->awake, {})) {
-    const auto wanted = std::chrono::duration_cast<std::chrono::nanoseconds>(work_->places.back().usual * factor);
-    all += std::max(wanted - took, std::chrono::nanoseconds(0));
-  }
-  return all;
-}
-
 void Pace::keep() {
   if (!is_slowed()) return;
   const std::chrono::nanoseconds worked = processor_time() - worked_before_;
   if (place_ == work_->places.size()) work_->places.emplace_back();
   Until& until = work_->places[place_++];
-  if (learns()) {
-    learn(until, worked);
-    work_->awake.back() = {factor_, std::chrono::steady_clock::now() - start_};
-    return;
-  }
-  if (options_.step_time.count() > 0 && work_->times <= kLearningTimes) learn(until, worked);
+  if (work_->times <= kLearningTimes) learn(until, worked);
   const auto wanted = std::chrono::duration_cast<std::chrono::nanoseconds>(until.usual * factor_);
-  std::this_thread::sleep_until(start_ + wanted + owed());
+  std::this_thread::sleep_until(start_ + wanted);
+  late_ = std::clamp<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start_ - wanted, {}, wanted);
 }
 
 }  // namespace rookery::train

@@ -14,18 +14,16 @@ namespace rookery::train {
 // How much longer than usual a peer takes for a step, if that varies by `jitter`: drawn from (seed, name, step).
 double jitter_factor(double jitter, std::uint64_t seed, const std::string& name, std::uint64_t step);
 
-// Makes this peer as slow as it is asked to be: a swarm of unequal computers on one. What the work takes at full speed
-// is learnt from the first steps, in processor time of the calling thread, so that peers who share a computer do not
-// slow each other down as long as there are processors enough, and noise does not count.
-//
-// Those steps are not slowed: whoever has slept finds its caches cold, and needs up to half as long again for the same
-// work. The time that they should have taken is made up for afterwards.
+// Makes this peer as slow as it is asked to be: a swarm of unequal computers on one. A step takes as long as it would
+// take a computer of that speed by what was measured here before, whatever else this one does meanwhile, unless it
+// cannot do the work in that time: what it is late by is made up for by the next. How a step's time is shared out among
+// its parts is learnt from the first ones, in processor time of the calling thread.
 class Pace {
  public:
   struct Options {
     double speed = 1;                              // share of this computer's; 1 or more: all of it
     double jitter = 0;                             // standard deviation of the time that a step takes, as a share
-    std::chrono::nanoseconds step_time{0};         // of a step with gradients, whatever it takes here; 0: what it takes
+    std::chrono::nanoseconds step_time{0};         // of a step with gradients, at full speed; 0: it is not slowed
     std::uint64_t micro_batches = 1, updates = 1;  // of a step
   };
 
@@ -39,7 +37,7 @@ class Pace {
   void keep();
 
  private:
-  bool is_slowed() const { return options_.speed < 1 || options_.jitter > 0 || options_.step_time.count() > 0; }
+  bool is_slowed() const { return options_.step_time.count() > 0; }
 
   // What the work up to a place takes at full speed: the middle of what was seen in the first times.
   struct Until {
@@ -49,11 +47,8 @@ class Pace {
   struct Work {
     std::size_t times = 0;
     std::vector<Until> places{};
-    std::vector<std::pair<double, std::chrono::nanoseconds>> awake{};  // factors, and what that took until the end
   };
   void learn(Until& until, std::chrono::nanoseconds worked);
-  bool learns() const;  // without a sleep
-  std::chrono::nanoseconds owed();
 
   Options options_;
   std::uint64_t seed_;
@@ -65,6 +60,7 @@ class Pace {
   std::size_t place_ = 0;  // in it
   double factor_ = 1;      // of it
   std::chrono::steady_clock::time_point start_;
+  std::chrono::nanoseconds late_{};  // that the last work ended, and the next one may be shorter by
   std::chrono::nanoseconds worked_before_{};
 };
 

@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 
+#include <boost/asio/co_spawn.hpp>
+
 #include "base/file.h"
 #include "base/loop_thread.h"
 #include "base/signal.h"
@@ -19,6 +21,7 @@
 #include "sync/faulty_rounds.h"
 #include "train/checkpoint.h"
 #include "train/member.h"
+#include "train/profile.h"
 #include "train/succession.h"
 #include "train/tensor_compute.h"
 #include "train/trainee.h"
@@ -54,6 +57,7 @@ class PeerWork final : public swarm::Work {
   ~PeerWork() override;
 
   Task<wire::Ready> prepare(wire::Assignment assignment, swarm::Files& coordinator) override;
+  Task<double> try_out() override;
   Task<wire::Ended> train(Part part, Report report) override;
   void changed(const wire::Plan& plan) override;
   std::uint64_t halt() override;
@@ -101,15 +105,19 @@ class PeerWork final : public swarm::Work {
 
   // On the compute thread.
   Task<wire::Ready> build(config::Settings settings, std::optional<std::filesystem::path> checkpoint);
+  std::chrono::nanoseconds measured_step(plan::Layers layers, plan::Versions versions,
+                                         std::int64_t micro_batches) const;
   void build_stage(const wire::Plan& plan);
   Task<wire::Ended> work(Connections connections);
   Task<> take_steps(Member& member);
   Task<bool> train_on(Member& member);
   Task<bool> enter(Member& member);
   Task<bool> take_over(Member& member, Inheritance inheritance);
+  void offer_loans(const Member& member);
   void hand_on(Member& member);
   std::vector<float> estate_of(Member& member, std::size_t ring, bool equal) const;
-  Succession::Estates estates_of(Member& member, bool equal) const;
+  Succession::Estates estates_of(Member& member, bool equal, std::vector<std::vector<float>>& gathered) const;
+  void begin_with(Member& member, const Succession::Estates& estates, bool equal);
   void remember(Member& member);
   void keep_copy(Member& member);
   Task<> save_own_copy(Member& member, std::string culprit);
@@ -120,6 +128,7 @@ class PeerWork final : public swarm::Work {
   Task<> finish(Member& member);
   Task<> evaluate(Member& member, data::Split split, std::uint64_t samples);
   Task<> save(Member& member, bool last);
+  void load_position(Member& member);
   void write_checkpoint(Member& member);
   Task<bool> is_of_first_cluster(std::string culprit, bool whole_copy, std::int64_t step);
   template <typename T>
@@ -130,6 +139,7 @@ class PeerWork final : public swarm::Work {
 
   // On the network thread.
   Task<std::optional<Entry>> take_place(std::uint32_t since);
+  bool lend(const Heir& heir);
   void leave(const net::LinkError& reason);
   net::Traffic traffic() const;
   std::vector<wire::SurveyedLink> links_as_they_are() const;
@@ -149,6 +159,7 @@ class PeerWork final : public swarm::Work {
 
   // Of the compute thread. Made by prepare(),
   std::optional<Blueprint> blueprint_;
+  Profile profile_;                                  // of the computer, when it was prepared
   std::optional<std::filesystem::path> checkpoint_;  // to start from
   std::size_t model_parameters_ = 0;
   // and when there is a plan.
@@ -164,6 +175,7 @@ class PeerWork final : public swarm::Work {
   std::atomic<std::size_t> unfetched_ = 0;  // checkpoints; counted by both threads
   std::atomic<bool> halted_ = false, abandoned_ = false;
   bool is_new_ = false;  // came when the run had begun
+  bool is_in_ = false;   // takes part, as all of its cluster do
 
   // Of the network thread.
   swarm::Files* coordinator_ = nullptr;
@@ -176,16 +188,29 @@ class PeerWork final : public swarm::Work {
   std::deque<Saving> unkept_;
   Signal kept_;
   std::unique_ptr<observe::Trace> trace_;
-  std::unique_ptr<observe::Activity> activity_;  // if somebody may look on,
-  Alarm telling_;                                // which is told now and then,
-  std::uint64_t logged_ = 0;                     // with the lines of the log that are new
-  std::optional<Clusters> clusters_;             // of the plan
-  std::unique_ptr<Wiring> wiring_;               // while it trains
-  std::size_t cut_ = 0;                          // rank of whoever was cut off last
-  LoopThread aside_;                             // for what takes long, and is not training
-  std::unique_ptr<Succession> succession_;       // once there is a plan
+  std::unique_ptr<observe::Activity> activity_;                         // if somebody may look on,
+  Alarm telling_;                                                       // which is told now and then,
+  std::uint64_t logged_ = 0;                                            // with the lines of the log that are new
+  std::optional<Clusters> clusters_;                                    // of the plan
+  std::unique_ptr<Wiring> wiring_;                                      // while it trains
+  std::size_t cut_ = 0;                                                 // rank of whoever was cut off last
+  LoopThread aside_;                                                    // for what takes long, and is not training
+  std::unique_ptr<Succession> succession_;                              // once there is a plan
+  std::map<std::size_t, std::shared_ptr<const sync::Lendable>> loans_;  // by segment
 
   Gate gate_;
 };
+
+template <typename T>
+Task<T> PeerWork::ask_network(std::function<T()> question) {
+  const auto answer = [](std::function<T()> asked) -> Task<T> { co_return asked(); };
+  auto asking = boost::asio::co_spawn(network_.executor(), answer(std::move(question)), kAwaitable);
+  co_return co_await std::move(asking);
+}
+
+template <typename T>
+Task<T> PeerWork::ask_network_for(Task<T> task) {
+  return boost::asio::co_spawn(network_.executor(), std::move(task), kAwaitable);
+}
 
 }  // namespace rookery::train

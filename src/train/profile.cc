@@ -68,17 +68,11 @@ bool are_alike(const Batch& one, const Batch& other) {
                             [](const at::Tensor& a, const at::Tensor& b) { return a.sizes() == b.sizes(); });
 }
 
-// Micro-batches as they come in training: one, or several where samples differ in length.
-std::vector<Batch> typical_batches(const Blueprint& blueprint, std::uint64_t most = 16) {
-  const config::Train& t = blueprint.settings.train;
-  const auto samples = static_cast<std::uint64_t>(t.batch / t.micro_batches);
-  const data::Sampler sampler(1, blueprint.data->size(data::Split::kTrain));
+// One micro-batch, or several where samples differ in length.
+std::vector<Batch> typical_batches(const Blueprint& blueprint) {
+  constexpr std::uint64_t kMost = 16;
   std::vector<Batch> batches;
-  for (std::uint64_t first = 0; first < most * samples; first += samples) {
-    std::vector<data::Sampler::Place> places;
-    for (std::uint64_t i = 0; i < samples; ++i) places.push_back(sampler.at(first + i));
-    batches.push_back(blueprint.data->batch(data::Split::kTrain, places));
-  }
+  for (std::uint64_t number = 0; number < kMost; ++number) batches.push_back(typical_batch(blueprint, number));
   const bool differ = std::ranges::any_of(batches, [&](const Batch& b) { return !are_alike(b, batches.front()); });
   if (!differ) batches.resize(1);
   return batches;
@@ -97,8 +91,8 @@ double measured_batch(const Blueprint& blueprint) {
   std::vector<double> times;
   for (int i = 0; i < kRepetitions; ++i) {
     const auto start = model::computing_time();
-    const std::size_t made = typical_batches(blueprint, 1).size();
-    times.push_back(seconds(model::computing_time() - start) / static_cast<double>(made));
+    const Batch made = typical_batch(blueprint, 0);
+    times.push_back(seconds(model::computing_time() - start));
   }
   return middle_of(std::move(times));
 }
@@ -211,7 +205,7 @@ double measured_update(const Blueprint& blueprint, const plan::ModelProfile& lay
 fs::path file_of(const Blueprint& blueprint, const fs::path& folder) {
   const config::Train& t = blueprint.settings.train;
   const std::string all =
-      fmt::format("with bytes {} {} {} {} {} {} {} {}", fingerprint(*blueprint.model), t.batch / t.micro_batches,
+      fmt::format("with activations {} {} {} {} {} {} {} {}", fingerprint(*blueprint.model), t.batch / t.micro_batches,
                   at::get_num_threads(), t.device, t.optimizer, blueprint.settings.model.dropout > 0,
                   blueprint.data_fingerprint, blueprint.settings.data.augment);
   return folder / (digest(std::as_bytes(std::span(all))) + ".json");
@@ -222,13 +216,14 @@ std::optional<Profile> recall(const Blueprint& blueprint, const fs::path& file) 
   if (!fs::exists(file)) return std::nullopt;
   try {
     const json kept = json::parse(read_file(file, kMaxProfileBytes));
-    const auto &forward = kept.at("forward"), &backward = kept.at("backward");
+    const auto &forward = kept.at("forward"), &backward = kept.at("backward"), &sizes = kept.at("activations");
     const std::size_t layers = blueprint.model->size();
-    if (forward.size() != layers || backward.size() != layers) return std::nullopt;
+    if (forward.size() != layers || backward.size() != layers || sizes.size() != layers) return std::nullopt;
     Profile profile{.layers = plan::ModelProfile(layers)};
     for (std::size_t i = 0; i < layers; ++i) {
       profile.layers[i].forward = std::max(0.0, forward[i].get<double>());
       profile.layers[i].backward = std::max(0.0, backward[i].get<double>());
+      profile.layers[i].activations = std::max<Bytes>(0, sizes[i].get<Bytes>());
     }
     profile.update = std::max(0.0, kept.at("update").get<double>());
     profile.byte_cost = std::max(0.0, kept.at("byte_cost").get<double>());
@@ -245,6 +240,7 @@ void keep(const fs::path& file, const Profile& profile) {
   for (const plan::LayerProfile& layer : profile.layers) {
     kept["forward"].push_back(layer.forward);
     kept["backward"].push_back(layer.backward);
+    kept["activations"].push_back(layer.activations);
   }
   try {
     fs::create_directories(file.parent_path());
@@ -261,6 +257,15 @@ Profile measure_and_keep(const Blueprint& blueprint, const fs::path& file) {
 }
 
 }  // namespace
+
+Batch typical_batch(const Blueprint& blueprint, std::uint64_t number) {
+  const config::Train& t = blueprint.settings.train;
+  const auto samples = static_cast<std::uint64_t>(t.batch / t.micro_batches);
+  const data::Sampler sampler(1, blueprint.data->size(data::Split::kTrain));
+  std::vector<data::Sampler::Place> places;
+  for (std::uint64_t i = 0; i < samples; ++i) places.push_back(sampler.at(number * samples + i));
+  return blueprint.data->batch(data::Split::kTrain, places);
+}
 
 Profile measure_profile(const Blueprint& blueprint) {
   Profile profile = measured_for_a_while(blueprint);

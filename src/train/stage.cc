@@ -73,6 +73,11 @@ void Stage::initialize(std::uint64_t seed) {
   replicas_.initialize(seed);
 }
 
+void Stage::begin_empty() {
+  store_.begin_empty();
+  replicas_.begin_empty();
+}
+
 // Backward ends at the inputs. Those of the first stage are data.
 Tensors Stage::leaves_of(const Tensors& inputs) const {
   Tensors leaves;

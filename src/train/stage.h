@@ -28,6 +28,7 @@ class Stage {
 
   // Sets parameters and buffers to what they are at the beginning of a run, however the model is cut.
   void initialize(std::uint64_t seed);
+  void begin_empty();  // somebody else will give the parameters
 
   // Passes a micro-batch on, and keeps what its backward needs. Requires: not the last stage.
   Tensors forward(std::uint64_t number, const Tensors& inputs, const model::Pass& pass);

@@ -103,9 +103,9 @@ Task<std::optional<Inheritance>> Succession::wait_for_place(std::uint32_t last) 
   }
 }
 
-Task<Succession::Estates> Succession::inherit(Estates estates, std::uint32_t since) {
+Task<> Succession::inherit(Estates estates, std::uint32_t since) {
   const std::size_t own_cluster = own().cluster;
-  const auto take = [&](std::size_t segment, std::vector<float>& values) -> Task<> {
+  const auto take = [&](std::size_t segment, std::span<float> values) -> Task<> {
     std::vector<net::Link*> donors;
     for (std::size_t cluster = 0; cluster < s_.clusters.ranks.size(); ++cluster) {
       if (cluster == own_cluster || !is_whole(cluster)) continue;
@@ -121,14 +121,13 @@ Task<Succession::Estates> Succession::inherit(Estates estates, std::uint32_t sin
                  format_duration(s_.network.now() - begin), collected.had, collected.had + collected.chunks);
   };
   TaskGroup group(s_.network.executor());
-  for (Estate& estate : estates) group.spawn(take(estate.segment, estate.values));
+  for (const Estate& estate : estates) group.spawn(take(estate.segment, estate.values));
   auto joined = group.join();
   co_await std::move(joined);
-  co_return estates;
 }
 
 // It knows itself what it was, or the next stage does.
-Task<Succession::Estates> Succession::go_back(Estates estates, Inheritance inheritance) {
+Task<> Succession::go_back(Estates estates, Inheritance inheritance) {
   std::size_t values = 0;
   for (const Estate& estate : estates) values += estate.values.size();
   std::shared_ptr<const Snapshot> snapshot = buddies_->own(inheritance.from);
@@ -145,12 +144,11 @@ Task<Succession::Estates> Succession::go_back(Estates estates, Inheritance inher
   if (snapshot->size() != values) throw Error("a copy of this stage is not what it should be");
   buddies_->go_back(inheritance.from, snapshot);
   auto begin = snapshot->begin();
-  for (Estate& estate : estates) {
+  for (const Estate& estate : estates) {
     const auto end = begin + static_cast<std::ptrdiff_t>(estate.values.size());
     std::copy(begin, end, estate.values.begin());
     begin = end;
   }
-  co_return estates;
 }
 
 Task<bool> Succession::take_place(std::uint32_t since) {
@@ -167,7 +165,7 @@ Task<bool> Succession::take_place(std::uint32_t since) {
   co_return true;
 }
 
-void Succession::give(const Heir& heir, std::size_t segment, std::vector<float> values) {
+void Succession::give(const Heir& heir, std::size_t segment, std::shared_ptr<const std::vector<float>> values) {
   donate(heir.rank, heir.since, donation_channel(heir.since, segment), std::move(values));
 }
 
@@ -187,14 +185,15 @@ void Succession::give_copy(const wire::PlannedPeer& to, std::size_t rank) {
   const std::vector<std::size_t>& ranks = s_.clusters.ranks[to.cluster];
   if (!buddies_ || ranks[(to.stage + 1) % ranks.size()] != s_.rank) return;
   if (const auto copy = buddies_->of_previous(to.from)) {
-    donate(rank, to.since, copy_channel(to.since), *copy);
+    donate(rank, to.since, copy_channel(to.since), copy);
   } else if (net::Link* link = s_.link_to(rank); link != nullptr) {
     decline(*link, copy_channel(to.since));
   }
 }
 
 // What is to be given is looked through aside: that takes a while.
-void Succession::donate(std::size_t rank, std::uint32_t since, net::ChannelId channel, std::vector<float> values) {
+void Succession::donate(std::size_t rank, std::uint32_t since, net::ChannelId channel,
+                        std::shared_ptr<const std::vector<float>> values) {
   boost::asio::post(s_.aside.executor(), [this, rank, since, channel, values = std::move(values)]() mutable {
     const auto donation =
         std::make_shared<const collective::Donation>(collective::make_donation(std::move(values), kDonation));

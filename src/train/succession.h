@@ -74,26 +74,27 @@ class Succession {
   // before. The coordinator learns that this peer has stopped.
   Task<std::optional<Inheritance>> wait_for_place(std::uint32_t last);
 
-  // What is handed on of a segment: as many values as it has, which are what this peer has of it so far.
+  // Where what is handed on of a segment is to be: as many values as it has, which are what this peer has of it so far.
+  // Nobody else looks at them meanwhile.
   struct Estate {
     std::size_t segment = 0;
-    std::vector<float> values{};
+    std::span<float> values{};
   };
   using Estates = std::vector<Estate>;  // of all its rings
 
   // Gets them from all who are whole; whoever is faster gives more, and what is right already stays. Throws LinkError
-  // if it cannot be had.
-  Task<Estates> inherit(Estates estates, std::uint32_t since);
+  // if it cannot be had; another call goes on from there.
+  Task<> inherit(Estates estates, std::uint32_t since);
 
   // The same from copies of its own cluster.
-  Task<Estates> go_back(Estates estates, Inheritance inheritance);
+  Task<> go_back(Estates estates, Inheritance inheritance);
 
   // This peer has what it needs, and the coordinator learns that. Until all stages of the cluster have; false if that
   // is not to be.
   Task<bool> take_place(std::uint32_t since);
 
   // Gives an heir what it asks for of a segment, or lets it know that there is nothing to wait for.
-  void give(const Heir& heir, std::size_t segment, std::vector<float> values);
+  void give(const Heir& heir, std::size_t segment, std::shared_ptr<const std::vector<float>> values);
   void disappoint(const Heir& heir, std::size_t segment);
 
   // The coordinator cannot be heard, or can again: then it is told once more what it may not know.
@@ -112,7 +113,8 @@ class Succession {
   const std::vector<std::size_t>& mates() const { return s_.clusters.ranks[own().cluster]; }
   void begin_copies();
   void give_copy(const wire::PlannedPeer& to, std::size_t rank);
-  void donate(std::size_t rank, std::uint32_t since, net::ChannelId channel, std::vector<float> values);
+  void donate(std::size_t rank, std::uint32_t since, net::ChannelId channel,
+              std::shared_ptr<const std::vector<float>> values);
   void decline(net::Link& link, net::ChannelId channel) const;
   void spawn_donation(std::size_t rank, std::uint32_t since, net::ChannelId channel,
                       std::shared_ptr<const collective::Donation> donation);

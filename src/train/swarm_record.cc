@@ -60,7 +60,7 @@ void SwarmRecord::say(const std::string& sentence) const {
   if (tell_) tell_(sentence);
 }
 
-void SwarmRecord::joined(const std::string& peer) { note("joined", peer, ""); }
+void SwarmRecord::joined(const wire::Introduction& peer) { note("joined", peer.contact.name, ""); }
 
 // Others of the same name may have had a place before.
 void SwarmRecord::forget(const std::string& name) {

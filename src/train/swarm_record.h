@@ -45,7 +45,7 @@ class SwarmRecord final : public swarm::Watcher {
   // The same for who holds what alone.
   void tell_plan_to(std::function<void(const std::string&)> tell) { tell_plan_ = std::move(tell); }
 
-  void joined(const std::string& peer) override;
+  void joined(const wire::Introduction& peer) override;
   void refused(const std::string& peer, const std::string& why) override;
   void left(const std::string& peer, const std::string& why) override;
   void ready(const std::string& peer, const wire::Ready& ready) override;

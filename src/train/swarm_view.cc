@@ -59,7 +59,14 @@ void SwarmView::set_state(const std::string& peer, State state, const std::strin
   });
 }
 
-void SwarmView::joined(const std::string& peer) { set_state(peer, State::kJoining, ""); }
+void SwarmView::joined(const wire::Introduction& peer) {
+  set_state(peer.contact.name, State::kJoining, "");
+  dashboard_.show([peer](View& view, double) {
+    PeerView& shown = view.peer(peer.contact.name);
+    shown.stands_in = peer.stands_in;
+    shown.limit = peer.memory > 0 ? std::optional(peer.memory) : std::nullopt;
+  });
+}
 
 void SwarmView::refused(const std::string& peer, const std::string& why) { set_state(peer, State::kRefused, why); }
 
@@ -164,6 +171,10 @@ void SwarmView::show_links(const wire::Plan& plan) {
   });
 }
 
+void SwarmView::relieved(const std::string& peer) {
+  set_state(peer, State::kLeft, "stood in, and somebody has come for its place");
+}
+
 void SwarmView::silent(const std::string& peer, const std::string& why) { set_state(peer, State::kSilent, why); }
 
 void SwarmView::returned(const std::string& peer) {
@@ -198,7 +209,10 @@ void SwarmView::active(const std::string& peer, const wire::Activity& activity) 
     }
     view.add_spans(peer, std::move(spans));
     for (const auto& [to, bytes] : sent) {
-      if (!view.links.contains({peer, to}) && bytes >= kWorthShowing) add_link(view.links, peer, to, "ring");
+      if (!view.links.contains({peer, to}) && bytes >= kWorthShowing) {
+        add_link(view.links, peer, to, "ring");
+        if (const auto added = view.links.find({peer, to}); added != view.links.end()) added->second.is_planned = false;
+      }
       const auto link = view.links.find({peer, to});
       if (link != view.links.end()) link->second.rate.add(seconds, bytes);
     }
@@ -212,7 +226,7 @@ void SwarmView::expelled(const std::string& peer, const std::string& why) { set_
 void SwarmView::lost(const std::string& peer, const std::string& why) {
   dashboard_.show([=](View& view, double) {
     PeerView& shown = view.peer(peer);
-    if (shown.state == State::kExpelled) return;
+    if (shown.state == State::kExpelled || shown.state == State::kLeft) return;  // why is known better
     shown.state = State::kLost;
     shown.why = why;
   });

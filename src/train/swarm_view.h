@@ -17,7 +17,7 @@ class SwarmView final : public swarm::Watcher {
   // `layers`: of the model. `measured`: the peers and their links, once there is a plan.
   SwarmView(dashboard::Dashboard& dashboard, std::size_t layers, std::function<const plan::Swarm&()> measured);
 
-  void joined(const std::string& peer) override;
+  void joined(const wire::Introduction& peer) override;
   void refused(const std::string& peer, const std::string& why) override;
   void left(const std::string& peer, const std::string& why) override;
   void ready(const std::string& peer, const wire::Ready& ready) override;
@@ -25,6 +25,7 @@ class SwarmView final : public swarm::Watcher {
   void replanned(const wire::Plan& plan) override;
   void began() override;
   void taken_up(const wire::Plan& plan) override;
+  void relieved(const std::string& peer) override;
   void silent(const std::string& peer, const std::string& why) override;
   void returned(const std::string& peer) override;
   void stepped(const std::string& peer, const wire::StepReport& report) override;

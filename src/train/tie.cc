@@ -16,6 +16,12 @@ Tie::Tie(Tied tied, Borders& way, Compute& compute) : tied_(std::move(tied)), wa
   ROOKERY_CHECK(values_ > 0);
 }
 
+std::size_t Tie::incomplete_until() const {
+  std::size_t end = 0;
+  for (const Tied::Range& range : tied_.ranges) end = std::max(end, tied_.owns ? range.end : 0);
+  return end;
+}
+
 Border Tie::gathered(std::span<const float> flat, std::uint64_t number) const {
   const auto values = std::make_shared<std::vector<float>>();
   values->reserve(values_);

@@ -19,6 +19,9 @@ class Tie {
   // compute outlive this.
   Tie(Tied tied, pipeline::Borders& way, Compute& compute);
 
+  // Gradients before this one are not complete until they are gathered; 0 if the other stage owns them.
+  std::size_t incomplete_until() const;
+
   // Before an update: the replica's gradients go to the owner, which waits for them and adds them to its own.
   Task<> gather_gradients();
 

@@ -117,6 +117,7 @@ void write(const Surveyed& m, proto::SwarmMessage& out) {
   proto::Surveyed& p = *out.mutable_surveyed();
   p.set_number(m.number);
   write(m.links, *p.mutable_links());
+  p.set_crowding(m.crowding);
   p.set_culprit(m.culprit);
   p.set_text(cut(m.text));
 }
@@ -371,7 +372,11 @@ std::vector<SurveyedLink> read(const google::protobuf::RepeatedPtrField<proto::S
 Surveyed read(const proto::Surveyed& p) {
   if (p.text().size() > kMaxReasonBytes) refuse("a long reason");
   if (!p.culprit().empty() && !is_name(p.culprit())) refuse("a name that is none");
-  return {.number = p.number(), .links = read(p.links()), .culprit = p.culprit(), .text = printable(p.text())};
+  return {.number = p.number(),
+          .links = read(p.links()),
+          .crowding = number(p.crowding()),
+          .culprit = p.culprit(),
+          .text = printable(p.text())};
 }
 
 Plan read(const proto::Plan& p) {

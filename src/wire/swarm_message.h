@@ -89,6 +89,7 @@ struct SurveyedLink {
 struct Surveyed {
   std::uint32_t number = 0;
   std::vector<SurveyedLink> links{};
+  double crowding = 0;    // how much longer computing takes while all others do, too, than alone; 0: not tried
   std::string culprit{};  // name of the peer to blame
   std::string text{};     // empty: all went well
 

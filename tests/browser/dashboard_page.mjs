@@ -44,6 +44,10 @@ export class DashboardPage extends WatchedPage {
     await until(`${peer} is ${state}`, async () => (await this.stateOf(peer)) === state, () => this.stateOf(peer));
   }
 
+  async untilFocused(id) {
+    await until(`${id} has the focus`, async () => (await this.focused()) === id, () => this.focused());
+  }
+
   async untilPhase(phase) {
     await until(`the run is ${phase}`, async () => (await this.phase()) === phase, () => this.phase());
   }

@@ -93,9 +93,10 @@ describe("the dashboard of a swarm", kLimit, () => {
     await page.show("training");
     const chart = page.byId("chart-loss");
     await chart.getByText("show as table").click();
-    const texts = await chart.locator("tbody tr").evaluateAll((rows) => rows.map((row) => [...row.children].map((cell) => cell.textContent)));
+    const rows = chart.locator("tbody tr");
+    await until("20 rows", async () => (await rows.count()) === 20, () => rows.count());
+    const texts = await rows.evaluateAll((all) => all.map((row) => [...row.children].map((cell) => cell.textContent)));
     await chart.getByText("show as table").click();
-    assert.equal(texts.length, 20);
     const { stride } = (await state()).series;
     assert.equal(stride, 1, "a row for each step, so early");
     const metrics = new Map(swarm.metrics().map((line) => [line.step, line]));
@@ -161,7 +162,7 @@ describe("the dashboard of a swarm", kLimit, () => {
 
     await page.page.keyboard.press("Escape");
     await panel.waitFor({ state: "hidden" });
-    assert.equal(await page.focused(), "peer-b");
+    await page.untilFocused("peer-b");
   });
 
   it("shows the same on a phone", kLimit, async () => {
@@ -173,7 +174,7 @@ describe("the dashboard of a swarm", kLimit, () => {
     await page.screenshot("peer-phone");
     await page.page.keyboard.press("Escape");
     await page.byId("peer-panel").waitFor({ state: "hidden" });
-    assert.equal(await page.focused(), "peer-c");
+    await page.untilFocused("peer-c");
     const isTooWide = () => document.documentElement.scrollWidth > document.documentElement.clientWidth;
     for (const view of kViews) {
       await page.show(view);
@@ -212,7 +213,7 @@ describe("the dashboard of a swarm", kLimit, () => {
     await page.show("swarm");
     await page.untilState("d", "lost");
     await until("a newer plan", async () => (await page.generation()) > generation, () => page.generation());
-    assert.match(await page.text("announcer"), /d was (lost|missed)/);
+    await until("it is announced", async () => /d was (lost|missed)/.test(await page.text("announcer")), () => page.text("announcer"));
     await page.untilStepAfter(await page.step());
     await page.screenshot("lost");
   });
@@ -232,13 +233,13 @@ describe("the dashboard of a swarm", kLimit, () => {
     await page.byId("peer-e").focus();
     await page.page.keyboard.press("Enter");
     const log = page.byId("peer-panel").getByLabel("Log");
-    await until("lines of its log", async () => (await log.textContent()) !== "", async () => (await state()).peers);
-    assert.match(await log.textContent(), /^\d\d:\d\d:\d\d [A-Z] got .+ from \d+ peers/m); // it came when the others had begun
+    const caughtUp = /^\d\d:\d\d:\d\d [A-Z] got .+ from \d+ peers/m; // it came when the others had begun
+    await until("lines of its log", async () => caughtUp.test(await log.textContent()), async () => (await state()).peers);
     await log.scrollIntoViewIfNeeded();
     await page.screenshot("log");
     await page.page.keyboard.press("Escape");
     await page.byId("peer-panel").waitFor({ state: "hidden" });
-    assert.equal(await page.focused(), "peer-e");
+    await page.untilFocused("peer-e");
   });
 
   it("says when it is cut off, and goes on after that", kLimit, async (t) => {
@@ -256,7 +257,7 @@ describe("the dashboard of a swarm", kLimit, () => {
     await page.screenshot("cut-off");
     proxy.mend();
     await page.untilConnection("live");
-    assert.equal(await page.text("connection"), "");
+    await until("no warning", async () => (await page.text("connection")) === "", () => page.text("connection"));
     await page.untilStepAfter(step);
     assert.equal((await state()).run.phase, "training");
     await page.screenshot("live-again");
@@ -273,7 +274,7 @@ describe("the dashboard of a swarm", kLimit, () => {
     assert.equal((await state()).run.step, step);
     assert.equal(await page.step(), step);
     assert.equal(await page.phase(), "paused");
-    assert.equal(await page.focused(), "resume"); // it has taken the place of the one that was clicked
+    await page.untilFocused("resume"); // it has taken the place of the one that was clicked
     await page.screenshot("paused");
     await resume.click();
     await page.untilPhase("training");

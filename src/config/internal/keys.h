@@ -144,7 +144,7 @@ void keys_of(MaybeConst<Network> auto& s, auto& v) {
 void keys_of(MaybeConst<Peer> auto& s, auto& v) {
   v.key("speed", s.speed, "share of the computer's speed that the peer gets", kPositive);
   v.key("jitter", s.jitter, "random variation of its step time, as a share", kNotNegative);
-  v.key("step_time", s.step_time, "that a step pretends to take at full speed, e.g. \"50ms\"; 0s: what it takes",
+  v.key("step_time", s.step_time, "that a step pretends to take at full speed, e.g. \"50ms\"; 0s: as measured",
         Duration{});
   v.key("memory", s.memory, "that its part of the model may take, e.g. \"512MiB\"", Or<Size>{"unlimited"});
   v.key("host", s.host, "computer it pretends to run on; the same name is the same computer", kAnyText);

@@ -142,7 +142,7 @@ void Coordinator::Core::seat_down(const std::shared_ptr<Seat>& seat) {
   awaited_.erase(seat->guest.key);
   seat->is_late = plan_.has_value() || (is_anew() && !is_gathering_);
   (seat->is_late ? latecomers_ : seats_).push_back(seat);
-  watcher_.joined(seat->name());
+  watcher_.joined(*seat->introduction);
   relay_.serve(seat->link, seat->guest);
   wire::Assignment assignment{.settings = options_.settings};
   for (const OfferedFile& file : options_.data_files) assignment.data.push_back(file.facts);

@@ -70,6 +70,7 @@ void Coordinator::Core::relieve_stand_in() {
              options_.fits(*plan_, rank, means_of(*other));
     };
     if (!std::ranges::any_of(latecomers_, is_successor) || !can_do_without(plan_without(rank))) continue;
+    tell([&] { watcher_.relieved(seat.name()); });
     return part_with(seat, "stood in, and somebody has come for its place");
   }
 }

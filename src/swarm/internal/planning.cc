@@ -116,7 +116,10 @@ Means Coordinator::Core::means_of(const Seat& seat) {
               .host = seat.introduction->host,
               .stands_in = seat.introduction->stands_in,
               .ready = *seat.ready};
-  if (seat.surveyed) means.links = seat.surveyed->links;
+  if (seat.surveyed) {
+    means.links = seat.surveyed->links;
+    means.crowding = seat.surveyed->crowding;
+  }
   const std::uint64_t memory = seat.introduction->memory, resident = seat.ready->resident;
   if (memory > 0) means.memory = memory - std::min(memory, resident);
   return means;

@@ -296,9 +296,9 @@ class Witness : public Watcher {
  public:
   explicit Witness(Clock* clock = nullptr) : clock_(clock) {}
 
-  void joined(const std::string& peer) override {
-    tell("joined", peer);
-    who_joined.push_back(peer);
+  void joined(const wire::Introduction& peer) override {
+    tell("joined", peer.contact.name);
+    who_joined.push_back(peer.contact.name);
   }
   void ready(const std::string& peer, const wire::Ready&) override { tell("ready", peer); }
   void restores(const std::string& peer) override { tell("restores", peer); }
