@@ -15,7 +15,7 @@ namespace rookery::cli {
 namespace {
 
 struct JoinArguments {
-  std::string ticket, name, memory, device, patience = "5min";
+  std::string ticket, name, memory, device, step_time, patience = "5min";
   std::int64_t threads = 0;
   double speed = 1;
   bool plain = false;
@@ -38,6 +38,11 @@ int join(const JoinArguments& a) {
     options.patience = parse_duration(a.patience);
   } catch (const InputError& error) {
     throw InputError("--patience: {}", error.what());
+  }
+  try {
+    if (!a.step_time.empty()) options.pace.step_time = parse_duration(a.step_time);
+  } catch (const InputError& error) {
+    throw InputError("--step-time: {}", error.what());
   }
   if (!wire::is_name(options.name)) {
     throw InputError("--name: '{}' is no name; use letters, digits, - and _", options.name);
@@ -81,6 +86,8 @@ void add_join(CLI::App& app, const Choose& choose) {
   command->add_option("--speed", a->speed, "share of this computer's speed that it uses")
       ->check(CLI::Range(0.001, 1.0))
       ->capture_default_str();
+  command->add_option("--step-time", a->step_time,
+                      "that a step pretends to take at full speed, e.g. 50ms (default: what it takes)");
   command->add_flag("--plain", a->plain, "without encryption, if the coordinator is, too");
   command->callback([a, choose] { choose([a] { return join(*a); }); });
 }
