@@ -1,0 +1,98 @@
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/task.h"
+#include "net/connector.h"
+#include "net/error.h"
+#include "net/host.h"
+#include "swarm/peer.h"
+#include "wire/swarm_message.h"
+
+namespace rookery::swarm::internal {
+
+// The links to all other peers of a swarm. Of two peers the one of lower rank connects; those that cannot dial each
+// other talk through the coordinator. When somebody has gone and another has come, there is another survey, and there
+// are new links: the two ends of one agree on the survey that it is for.
+//
+// Whoever comes when the run has begun connects to all who are there.
+class Links {
+ public:
+  Links(Clock& clock, net::Host& host, const PeerOptions& options, std::shared_ptr<net::Link> coordinator);
+
+  // Throws LinkError with the name of the peer to which there is no link.
+  Task<> connect(wire::Survey survey);
+
+  // To those who are there, if only to wait for others, by a plan of a run that has begun. Throws LinkError with the
+  // name of the peer to which there is no link.
+  Task<> connect_late(wire::Plan plan);
+
+  // Those who have come to a place since the plan before connect to this one; in the background, until it is too late.
+  void expect(const wire::Plan& plan, TaskGroup& background);
+
+  void expect_nobody();
+
+  // Those who have no place any more may be silent, and this end may not have noticed yet: nobody waits for them.
+  void part_with_lost(const wire::Plan& plan);
+
+  // From now on: whenever a link to whoever has a place has ended.
+  using Missed = std::function<void()>;
+  void tell_who_is_missed(Missed missed);
+
+  // Calls go through the coordinator by this link.
+  void use_relay(std::shared_ptr<net::Link> coordinator) { connector_.use_relay(std::move(coordinator)); }
+
+  void close(const net::LinkError& reason);
+
+  // The same, and whoever is still connecting waits for nobody any more.
+  void give_up(const net::LinkError& reason);
+
+  std::size_t rank() const { return rank_; }
+  const std::vector<wire::Contact>& peers() const { return survey_.peers; }
+  const std::vector<net::Link*>& links() const { return links_; }
+
+ private:
+  static constexpr std::uint32_t kLate = std::numeric_limits<std::uint32_t>::max();  // instead of a survey's number
+
+  void begin(wire::Survey survey);
+  void update();
+  void watch(std::size_t rank);
+  void check(const net::Guest& guest) const;
+  bool all_lower_are_here() const;
+
+  // One after another, as long as some are expected.
+  Task<> accept_latecomers();
+  Task<> accept_lower();
+
+  // Those who speak of another survey are refused, and will try again.
+  Task<> be_greeted(net::Connection connection, std::uint32_t number);
+
+  // The other may not have heard of this survey yet, and refuse; then it is tried again.
+  Task<> connect_to(std::size_t other);
+
+  // False if the other end closes the link instead of an answer.
+  Task<bool> greet(net::Link& link);
+
+  Clock& clock_;
+  net::Fingerprint own_;
+  Duration patience_;
+  wire::Survey survey_;
+  bool given_up_ = false;
+  Time deadline_{};
+  std::size_t rank_ = 0;
+  std::vector<net::Meeting> meetings_;  // by rank
+  std::vector<std::uint32_t> came_;     // by rank: the generation in which whoever is there came
+  std::vector<net::Meeting> before_;    // with those who were lost
+  std::vector<net::Link*> links_;       // by rank
+  std::set<std::size_t> expected_;      // ranks of those who have come later
+  bool accepts_latecomers_ = false;
+  std::shared_ptr<Missed> missed_;
+  net::Connector connector_;
+};
+
+}  // namespace rookery::swarm::internal
