@@ -195,6 +195,21 @@ TEST(RuntimeTest, RoundsTakeProcessorsToo) {
   EXPECT_NEAR(step_of(job, swarm, {.method = Method::kGossip}) - idle - crowded, 2 * 16e6 * 1e-8, 1e-3);
 }
 
+// What is small and crosses threads takes as long as this computer was measured to take.
+TEST(RuntimeTest, ReportsTakeTheirHops) {
+  const Job job = job_of(4);
+  Swarm swarm = swarm_of(2, {.bandwidth = 1e9});
+  for (Peer& peer : swarm.peers) peer.processors = "here";
+  swarm.cores["here"] = 2;
+  const double without = step_of(job, swarm, {.method = Method::kNone});
+  const double with_rounds = step_of(job, swarm, {.method = Method::kAllReduce});
+  for (Peer& peer : swarm.peers) peer.hop = 1e-5;
+  const double reports = step_of(job, swarm, {.method = Method::kNone}) - without;
+  EXPECT_GT(reports, 5e-5);
+  // Reports are made while the last bucket is under way; but then a round waits for a processor, as none is idle.
+  EXPECT_NEAR(step_of(job, swarm, {.method = Method::kAllReduce}) - with_rounds, reports, 1e-9);
+}
+
 // What was tried counts, not what is usual; but not for whoever is slowed anyway, as long as it has the time.
 TEST(RuntimeTest, WhatPeersLoseToEachOtherIsAsMeasured) {
   const Job job = job_of(4);

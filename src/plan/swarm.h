@@ -36,7 +36,7 @@ struct Peer {
   double byte_cost = 0;                                     // processor seconds for a byte that it sends or receives
   // How much longer it takes while all others compute, too; left out: as much as is usual with so many.
   std::optional<double> crowding{};
-  double overhead = 0;            // seconds of a step in which it does not compute: it reports
+  double hop = 0;                 // seconds that something small takes from one thread to another
   std::optional<Bytes> memory{};  // for the layers that it is to hold
   double uplink = std::numeric_limits<double>::infinity();    // bytes/s of its computer's card, to all others together
   double downlink = std::numeric_limits<double>::infinity();  // from all others

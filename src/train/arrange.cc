@@ -25,14 +25,13 @@ namespace {
 constexpr Bytes kBytesPerLink = 3 << 20;
 constexpr double kUsable = 0.95;
 
-constexpr double kOverhead = 0.5e-3;  // seconds of a step for reports, and from one thread to another
-
 // Whoever says that it is worse than this is taken to be this bad.
 constexpr double kSlowest = 1e-3;  // speed
 constexpr double kMostJitter = 2;  // as a share of a step's time
 constexpr double kMostCrowding = 4;
 constexpr double kSlowestUpdate = 1e-6;  // seconds for a parameter
 constexpr double kDearestByte = 1e-6;    // processor seconds
+constexpr double kLongestHop = 1e-3;     // seconds
 constexpr double kSlowestLayer = 3600;   // seconds
 constexpr double kSlowestStep = 86400;
 constexpr double kSlowestLink = 100;    // bytes/s
@@ -244,7 +243,7 @@ plan::Swarm swarm_of(const std::vector<swarm::Means>& means, bool local) {
     peer.jitter = std::min(ready.jitter, kMostJitter);
     peer.update = std::min(ready.update, kSlowestUpdate);
     peer.byte_cost = std::min(ready.byte_cost, kDearestByte);
-    peer.overhead = kOverhead;
+    peer.hop = std::min(ready.hop, kLongestHop);
     if (own.crowding > 0) peer.crowding = std::clamp(own.crowding, 1 / kMostCrowding, kMostCrowding);
     if (!ready.layers.empty()) {
       auto layers = std::make_shared<std::vector<plan::LayerTimes>>();
@@ -283,7 +282,7 @@ plan::Swarm described_swarm(const config::Settings& settings, const Profile& pro
     peer.pace = described.speed;
     peer.update = profile.update;
     peer.byte_cost = profile.byte_cost;
-    peer.overhead = kOverhead;
+    peer.hop = profile.hop;
     peer.jitter = described.jitter > 0 ? described.jitter : profile.jitter;
     if (described.step_time.count() > 0) peer.step_time = std::chrono::duration<double>(described.step_time).count();
     if (described.memory) {

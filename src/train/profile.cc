@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "measure/byte_cost.h"
+#include "measure/hop_time.h"
 #include "model/profile.h"
 #include "tensor/allocator.h"
 #include "train/setup.h"
@@ -205,7 +206,7 @@ double measured_update(const Blueprint& blueprint, const plan::ModelProfile& lay
 fs::path file_of(const Blueprint& blueprint, const fs::path& folder) {
   const config::Train& t = blueprint.settings.train;
   const std::string all =
-      fmt::format("with activations {} {} {} {} {} {} {} {}", fingerprint(*blueprint.model), t.batch / t.micro_batches,
+      fmt::format("with hops {} {} {} {} {} {} {} {}", fingerprint(*blueprint.model), t.batch / t.micro_batches,
                   at::get_num_threads(), t.device, t.optimizer, blueprint.settings.model.dropout > 0,
                   blueprint.data_fingerprint, blueprint.settings.data.augment);
   return folder / (digest(std::as_bytes(std::span(all))) + ".json");
@@ -227,6 +228,7 @@ std::optional<Profile> recall(const Blueprint& blueprint, const fs::path& file) 
     }
     profile.update = std::max(0.0, kept.at("update").get<double>());
     profile.byte_cost = std::max(0.0, kept.at("byte_cost").get<double>());
+    profile.hop = std::max(0.0, kept.at("hop").get<double>());
     profile.jitter = std::clamp(kept.at("jitter").get<double>(), 0.0, kMostJitter);
     return profile;
   } catch (const std::exception& error) {
@@ -236,7 +238,7 @@ std::optional<Profile> recall(const Blueprint& blueprint, const fs::path& file) 
 }
 
 void keep(const fs::path& file, const Profile& profile) {
-  json kept = {{"update", profile.update}, {"byte_cost", profile.byte_cost}, {"jitter", profile.jitter}};
+  json kept = {{"update", profile.update}, {"byte_cost", profile.byte_cost}, {"hop", profile.hop}, {"jitter", profile.jitter}};
   for (const plan::LayerProfile& layer : profile.layers) {
     kept["forward"].push_back(layer.forward);
     kept["backward"].push_back(layer.backward);
@@ -272,6 +274,7 @@ Profile measure_profile(const Blueprint& blueprint) {
   even_out(profile.layers);
   profile.update = measured_update(blueprint, profile.layers);
   profile.byte_cost = measure::byte_cost();
+  profile.hop = measure::hop_time();
   return profile;
 }
 

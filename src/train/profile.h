@@ -13,6 +13,7 @@ struct Profile {
   plan::ModelProfile layers;  // of a micro-batch
   double update = 0;          // seconds that an update takes for a parameter
   double byte_cost = 0;       // processor seconds for a byte that is sent or received
+  double hop = 0;             // seconds that something small takes from one thread to another
   double jitter = 0;          // standard deviation of a step's time, as a share of it
 };
 

@@ -89,6 +89,7 @@ void write(const Ready& m, proto::SwarmMessage& out) {
   p.set_jitter(m.jitter);
   p.set_update(m.update);
   p.set_byte_cost(m.byte_cost);
+  p.set_hop(m.hop);
   p.set_cores(m.cores);
   for (const LayerTimes& layer : m.layers) {
     proto::LayerTimes& q = *p.add_layers();
@@ -323,6 +324,7 @@ Ready read(const proto::Ready& p) {
               .jitter = number(p.jitter()),
               .update = number(p.update()),
               .byte_cost = number(p.byte_cost()),
+              .hop = number(p.hop()),
               .cores = static_cast<std::uint32_t>(count(p.cores(), kMaxCores))};
   for (const proto::LayerTimes& layer : p.layers()) {
     ready.layers.push_back({.forward = number(layer.forward()), .backward = number(layer.backward())});

@@ -61,6 +61,7 @@ struct Ready {
   double jitter = 0;                 // standard deviation of a step's time, as a share of it
   double update = 0;                 // seconds that an update takes for a parameter
   double byte_cost = 0;              // processor seconds for a byte that it sends or receives
+  double hop = 0;                    // seconds that something small takes from one of its threads to another
   std::uint32_t cores = 1;           // of its computer
   std::vector<LayerTimes> layers{};  // of a micro-batch, at full speed; empty: not measured
 

@@ -52,6 +52,7 @@ TEST(SwarmMessageTest, EveryMessageComesBackAsItWas) {
             .jitter = 0.125,
             .update = 1e-9,
             .byte_cost = 1e-9,
+            .hop = 1e-5,
             .cores = 8,
             .layers = {{.forward = 0.5, .backward = 1}, {.forward = 0.25, .backward = 0.5}}},
       Survey{.number = 2, .peers = {contact("attic", 1), contact("cellar", 2)}},

@@ -94,9 +94,13 @@ double Processors::varied(std::size_t peer, double factor) const {
 }
 
 double Processors::wait_for_one() const {
-  constexpr double kTurn = 0.6e-3, kFree = 0.5;
-  const auto is_busy = [](const auto& idle) { return idle.second < kFree; };
-  return std::ranges::any_of(idle_, is_busy) ? kTurn : 0;
+  constexpr double kHops = 10, kFree = 0.5;
+  double longest = 0;
+  for (const Peer& own : swarm_.peers) {
+    const auto found = idle_.find(own.processors);
+    if (found != idle_.end() && found->second < kFree) longest = std::max(longest, kHops * own.hop);
+  }
+  return longest;
 }
 
 double Processors::network_work(const std::vector<double>& bytes_sent, double step_seconds) const {

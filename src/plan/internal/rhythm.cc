@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace rookery::plan::internal {
+namespace {
+
+// What a report of a step takes of its peer, and of the coordinator, if that is on the same computer.
+constexpr double kReportHops = 10;
+
+}  // namespace
 
 Rhythm::Rhythm(const Job& job, const Swarm& swarm, const Candidate& candidate, const Processors& processors,
                std::size_t cluster)
@@ -103,9 +109,9 @@ void Rhythm::rehearse(double busiest_link) {
   step_ = synchronous_ ? ends[0] : (ends[steps - 1] - ends[half - 1]) / static_cast<double>(steps - half);
   step_ = std::max(step_, busiest_link * static_cast<double>(micro_batches));
   if (!synchronous_) fill_ = std::max(0.0, ends[steps - 1] - static_cast<double>(steps) * step_);
-  double overhead = 0;
-  for (const std::size_t peer : peers()) overhead = std::max(overhead, swarm_.peers[peer].overhead);
-  step_ += overhead;
+  double hop = 0;
+  for (const std::size_t peer : peers()) hop = std::max(hop, swarm_.peers[peer].hop);
+  step_ += kReportHops * hop;
 }
 
 void Rhythm::count_bytes() {

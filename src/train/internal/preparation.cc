@@ -104,6 +104,7 @@ Task<wire::Ready> PeerWork::build(config::Settings settings, std::optional<fs::p
   for (const plan::LayerProfile& layer : profile_.layers) ready.layers.push_back({layer.forward, layer.backward});
   ready.update = profile_.update;
   ready.byte_cost = profile_.byte_cost;
+  ready.hop = profile_.hop;
   ready.jitter = options_.pace.jitter > 0 ? options_.pace.jitter : profile_.jitter;
   co_return ready;
 }
