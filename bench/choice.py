@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The planner's choice against every fixed one, by the time to a loss.
+"""The planner's choice against fixed ones, by the time to a loss.
 
-Eight swarms train the same model with real arithmetic in virtual time: with what the planner chooses, and with every number of
-clusters, schedule and method. Virtual time does not depend on what else this computer does, so several run at once.
+Eight swarms train the same model with real arithmetic: with what the planner chooses, and with other numbers of clusters,
+schedules and methods. Virtual time does not depend on what else this computer does, so several run at once.
 """
 
 import concurrent.futures
@@ -36,6 +36,21 @@ SWARMS = {
 }
 
 
+# What leaves a computer of a network, and the way from one to another (docs/runtime-model.md).
+LINKS = {"datacenter": ("25gbit", "40us"), "lan": ("1gbit", "200us"), "campus": ("500mbit", "2ms"),
+         "transatlantic": ("100mbit", "44ms"), "home-broadband": ("20mbit", "16ms")}
+
+
+def processes(swarm):
+    """Settings of a real swarm on this computer that is like one of the virtual world."""
+    bandwidth, latency = LINKS[swarm[0]["network"]]
+    settings = {"swarm.peers": len(swarm), "network.bandwidth": bandwidth, "network.latency": latency}
+    for i, peer in enumerate(swarm):
+        settings[f"peer.{i}.step_time"] = f"{200 / peer['speed']:g}ms"
+        settings |= {f"peer.{i}.{key}": peer[key] for key in ("jitter", "memory") if key in peer}
+    return settings
+
+
 def fixed_choices(count):
     """Numbers of clusters, schedules and methods."""
     for clusters in range(1, count + 1):
@@ -44,43 +59,99 @@ def fixed_choices(count):
                 yield {"swarm.clusters": clusters, "pipeline.schedule": schedule, "sync.method": method}
 
 
+def near_choices(plan, count):
+    """Those that differ from a plan in one thing; a cluster of one has no schedule, one cluster no method."""
+    def differs(other, key, clusters):
+        return plan[key] != other[key] and clusters not in (plan["swarm.clusters"], other["swarm.clusters"])
+
+    for other in fixed_choices(count):
+        if 1 == ((plan["swarm.clusters"] != other["swarm.clusters"]) + differs(other, "pipeline.schedule", count)
+                 + differs(other, "sync.method", 1)):
+            yield other
+
+
 def name_of(choice):
     return f"{choice['swarm.clusters']} x {choice['pipeline.schedule']}, {choice['sync.method']}"
 
 
-def seconds_to_goal(settings, swarm):
-    """Virtual seconds, and what was run; endless if the goal was not reached, or there is no such plan."""
-    result = simulate(settings, swarm, may_fail=True)
-    if result is None:
-        return math.inf, None
-    summary, lines = result
-    reached = next((line["seconds"] for line in lines if line.get("eval_loss", math.inf) <= GOAL), math.inf)
-    plan = {"swarm.clusters": summary["clusters"], "pipeline.schedule": summary["schedule"],
+def at_goal(lines):
+    """Seconds and steps to the goal; endless if it was not reached."""
+    return next(((line["seconds"], line["step"]) for line in lines if line.get("eval_loss", math.inf) <= GOAL),
+                (math.inf, math.inf))
+
+
+def plan_of(summary):
+    return {"swarm.clusters": summary["clusters"], "pipeline.schedule": summary["schedule"],
             "sync.method": summary["method"]}
-    return reached, plan
 
 
-def choice(bench):
-    """Virtual seconds to a loss with what the planner chooses, and with the best of all fixed choices"""
+def virtual_seconds(settings, swarm):
+    """To the goal, steps to it, and what was run; endless if the goal was not reached, or there is no such plan."""
+    result = simulate(settings, swarm, may_fail=True)
+    return (math.inf, math.inf, None) if result is None else (*at_goal(result[1]), plan_of(result[0]))
+
+
+def compare(bench, pool, name, choices):
+    """What the planner chooses, its virtual seconds and steps, and others with theirs, fastest first."""
+    swarm, model = SWARMS[name], {**MODEL, "train.seed": bench.seeds[0]}
+    own, steps, plan = virtual_seconds(model, swarm)
+    if not math.isfinite(own):
+        sys.exit(f"{name}: the planner's choice does not come to a loss of {GOAL}")
+    others = list(choices(plan, len(swarm)))
+    # Whoever is slower than that has lost.
+    settings = [{**model, "simulate.time": f"{math.ceil(1.1 * own)}s", **other} for other in others]
+    results = [result[:2] for result in pool.map(virtual_seconds, settings, [swarm] * len(others))]
+    return (own, steps, plan), sorted(((*result, other) for result, other in zip(results, others)),
+                                      key=lambda one: one[:2])
+
+
+def table(bench, choices):
     rows, worst = [["swarm", "the planner's choice", "seconds", "best fixed choice", "seconds", "chosen / best"]], 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for name, swarm in SWARMS.items():
-            own, plan = seconds_to_goal({**MODEL, "train.seed": bench.seeds[0]}, swarm)
-            if not math.isfinite(own):
-                sys.exit(f"{name}: the planner's choice does not come to a loss of {GOAL}")
-            # Whoever is slower than that has lost.
-            limit = {"simulate.time": f"{math.ceil(own)}s"}
-            others = list(fixed_choices(len(swarm)))
-            settings = [{**MODEL, **limit, "train.seed": bench.seeds[0], **other} for other in others]
-            times = [seconds for seconds, _ in pool.map(seconds_to_goal, settings, [swarm] * len(others))]
-            best, other = min(zip(times, map(name_of, others)))
-            best, other = (best, other) if best < own else (own, name_of(plan))
+        for name in SWARMS:
+            (own, _, plan), others = compare(bench, pool, name, choices)
+            best, _, other = others[0] if others[0][0] < own else (own, None, plan)
             worst = max(worst, own / best)
-            rows.append([name, name_of(plan), f"{own:.0f}", other, f"{best:.0f}", f"{own / best:.2f}"])
+            rows.append([name, name_of(plan), f"{own:.1f}", name_of(other), f"{best:.1f}", f"{own / best:.2f}"])
             print(f"  {rows[-1]}", file=sys.stderr)
     print_table(rows)
     print(f"slower than the best by {100 * (worst - 1):.0f}% at most\n")
 
 
+def choice(bench):
+    """Virtual seconds to a loss with what the planner chooses, and with the best of all fixed choices"""
+    table(bench, lambda _, count: fixed_choices(count))
+
+
+def near(bench):
+    """The same, but only with fixed choices that differ from the planner's in one thing; much quicker"""
+    table(bench, near_choices)
+
+
+def real(bench, rivals=2):
+    """What the planner chooses for real swarms of processes, and the best of the near choices in virtual time"""
+    rows = [["swarm", "the planner's choice", "seconds", "virtual", "others", "seconds", "virtual", "chosen / best"]]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name, swarm in SWARMS.items():
+            (own, steps, plan), others = compare(bench, pool, name, near_choices)
+            model = {key: value for key, value in MODEL.items() if not key.startswith("simulate.")} | processes(swarm)
+
+            def run(steps, choice):
+                summary, lines, _, _ = bench.run(bench.seeds[0], {**model, "train.steps": 10 * math.ceil(0.13 * steps),
+                                                                  **choice})
+                return at_goal(lines)[0], plan_of(summary)
+
+            took, chosen = run(steps, {})
+            tried = [(seconds, other, run(steps, other)[0]) for seconds, steps, other in others[:rivals]
+                     if math.isfinite(seconds)]
+            best = min([took, *(seconds for _, _, seconds in tried)])
+            rows.append([name, name_of(chosen), f"{took:.1f}", f"{own:.1f}" if chosen == plan else name_of(plan),
+                         "; ".join(name_of(other) for _, other, _ in tried),
+                         "; ".join(f"{seconds:.1f}" for _, _, seconds in tried),
+                         "; ".join(f"{seconds:.1f}" for seconds, _, _ in tried), f"{took / best:.2f}"])
+            print(f"  {rows[-1]}", file=sys.stderr)
+    print_table(rows)
+
+
 if __name__ == "__main__":
-    main({"choice": choice}, __doc__, "choice.json", seeds=1)
+    main({"choice": choice, "near": near, "real": real}, __doc__, "choice.json", seeds=1)
