@@ -707,6 +707,30 @@ class ChurnTest(SwarmProcessTest):
                 samples = [line["samples"] for line in self.metrics()]
                 self.assertEqual(samples[-1] - samples[-2], samples[0])
 
+    def test_two_come_at_once_and_one_of_them_is_held_up(self):
+        """Nobody hands on what it is still being given itself."""
+        coordinator, ticket = self.coordinate("train.steps=400", "sync.method=diloco", "sync.interval=4",
+                                              "sync.warmup_steps=4", "train.eval_every=0", "train.checkpoint_every=0")
+        peers = self.join_all(ticket, "--step-time", "50ms")
+        self.wait_for_step(10)
+        for name in ("barn", "cellar"):
+            peers.pop(name).kill()
+            self.wait_for_event("lost", name)
+        for name in ("den", "eaves"):
+            peers[name] = self.join(ticket, name, "--step-time", "50ms")
+        self.wait_for_event("ready", "eaves")
+        peers["eaves"].send_signal(signal.SIGSTOP)
+        time.sleep(0.7)  # shorter than anybody's patience
+        peers["eaves"].send_signal(signal.SIGCONT)
+        for name in ("den", "eaves"):
+            self.wait_for_event("began", name)
+            self.wait_for_step(5, f"run/peers/{name}.jsonl")
+        self.assert_all_end_well(coordinator, peers.values())
+        self.assert_whole(400)
+        self.assertEqual(self.kinds("lost"), ["barn", "cellar"])
+        samples = [line["samples"] for line in self.metrics()]
+        self.assertEqual(samples[-1] - samples[-2], samples[0])
+
     def test_a_laptop_s_life(self):
         """Four start; one is killed, two come, one sleeps, the coordinator is killed and another one takes up the run,
         which ends; three go on from the disk."""
