@@ -21,14 +21,15 @@ soak() {
 }
 
 (
-  soak 50 swarm_test 'SwarmTest.TheOthersGoOnWithoutThoseWhoAreLost'
+  soak 35 swarm_test 'SwarmTest.TheOthersGoOnWithoutThoseWhoAreLost'
   soak 30 swarm_test 'StagesTest.WhateverHappensToOneClusterTheOtherGoesOn'
-  soak 1 simulate_test 'SimulationTest.WhateverIsLostCopiesStayOneAndSamplesAreAccountedFor'
+  soak 4 simulate_test 'SimulationTest.WhateverIsLostCopiesStayOneAndSamplesAreAccountedFor'
 ) &
 first=$!
 (
-  soak 15 swarm_test 'ReturnTest.WhateverHappensEverybodyComesToAnEnd'
-  soak 4 sync_test 'ChangingRoundsTest.WhateverHappensARoundHasOneOutcome'
+  soak 20 swarm_test 'ReturnTest.WhateverHappensEverybodyComesToAnEnd'
+  soak 6 sync_test 'ChangingRoundsTest.WhateverHappensARoundHasOneOutcome'
+  soak 5 sync_test 'ChangingRoundsTest.WhateverHappensMixesGoOn'
 ) &
 second=$!
 failed=0

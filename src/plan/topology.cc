@@ -18,6 +18,7 @@ class Builder {
   explicit Builder(const std::vector<Member>& members) : members_(members) {}
 
   std::size_t size() const { return members_.size(); }
+  std::size_t phases() const { return phases_.size(); }
   double weight_of(const Ranks& ranks) const {
     return std::accumulate(ranks.begin(), ranks.end(), 0.0,
                            [&](double sum, std::size_t rank) { return sum + members_[rank].weight; });
@@ -88,14 +89,12 @@ void ring(Builder& build) {
   }
 }
 
-void one_peer_exp(Builder& build) {
+void one_peer_exp(Builder& build, const Ranks& ranks) {
   if (!std::has_single_bit(build.size())) {
     throw InputError("topology one-peer-exp needs 2, 4, 8, … peers, not {}; topology finite does any number",
                      build.size());
   }
-  Ranks all(build.size());
-  std::iota(all.begin(), all.end(), 0);
-  build.hypercube(0, all);
+  build.hypercube(build.phases(), ranks);
 }
 
 void alternating_exp_ring(Builder& build, const std::vector<Member>& members) {
@@ -132,6 +131,7 @@ void alternating_exp_ring(Builder& build, const std::vector<Member>& members) {
 // from the set makes its mean, and that of the set, the mean of all. So the set has only to agree once more; and among
 // the rest, where each set still agrees with itself, the next one meets what is left.
 void finite(Builder& build, const Ranks& ranks) {
+  const std::size_t first = build.phases();
   std::vector<Ranks> sets;
   for (auto next = ranks.begin(); next != ranks.end();) {
     const auto left = static_cast<std::size_t>(ranks.end() - next);
@@ -139,8 +139,8 @@ void finite(Builder& build, const Ranks& ranks) {
     sets.emplace_back(next, end);
     next = end;
   }
-  for (const Ranks& set : sets) build.hypercube(0, set);
-  auto meet = static_cast<std::size_t>(std::bit_width(sets.front().size()) - 1);
+  for (const Ranks& set : sets) build.hypercube(first, set);
+  std::size_t meet = first + static_cast<std::size_t>(std::bit_width(sets.front().size()) - 1);
   auto rest_begin = ranks.begin();
   for (std::size_t i = 0; i + 1 < sets.size(); ++i, ++meet) {
     rest_begin += static_cast<std::ptrdiff_t>(sets[i].size());
@@ -153,8 +153,11 @@ void finite(Builder& build, const Ranks& ranks) {
 
 }  // namespace
 
-Topology::Topology(std::string_view name, const std::vector<Member>& members) : peers_(members.size()) {
-  ROOKERY_CHECK(!members.empty());
+Topology::Topology(std::string_view name, const std::vector<Member>& members, std::size_t rotations)
+    : peers_(members.size()) {
+  ROOKERY_CHECK(!members.empty() && rotations > 0);
+  Ranks all(members.size());
+  std::iota(all.begin(), all.end(), 0);
   for (const Member& member : members) ROOKERY_CHECK(member.weight > 0, "weight = {}", member.weight);
   Builder build(members);
   if (name == "complete") {
@@ -162,18 +165,24 @@ Topology::Topology(std::string_view name, const std::vector<Member>& members) : 
   } else if (name == "ring") {
     ring(build);
   } else if (name == "one-peer-exp") {
-    one_peer_exp(build);
+    for (std::size_t i = 0; i < rotations; ++i, std::ranges::rotate(all, all.begin() + 1)) one_peer_exp(build, all);
   } else if (name == "alternating-exp-ring") {
     alternating_exp_ring(build, members);
   } else if (name == "finite") {
-    Ranks all(members.size());
-    std::iota(all.begin(), all.end(), 0);
-    finite(build, all);
+    for (std::size_t i = 0; i < rotations; ++i, std::ranges::rotate(all, all.begin() + 1)) finite(build, all);
   } else {
     throw InputError("there is no topology \"{}\"", name);
   }
   build.phase(0);  // one peer alone has a phase, too
   phases_ = build.take();
+}
+
+std::size_t Topology::largest_group() const {
+  std::size_t largest = 1;
+  for (const Phase& phase : phases_) {
+    for (const Mix& mix : phase) largest = std::max(largest, mix.members.size());
+  }
+  return largest;
 }
 
 Mix Topology::mix(std::size_t rank, std::uint64_t step, double consensus) const {

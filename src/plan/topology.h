@@ -44,10 +44,14 @@ constexpr std::size_t kSmallestRing = 4;
 class Topology {
  public:
   // Throws InputError if there is no such topology, or none for these members, and says which would do.
-  Topology(std::string_view name, const std::vector<Member>& members);
+  // `rotations`: after one period of one-peer-exp and finite the next one follows in which everybody has the part that
+  // its neighbour had, so often: whoever misses somebody who was lost soon has others in its place. All of them are the
+  // period then. Requires: rotations > 0
+  Topology(std::string_view name, const std::vector<Member>& members, std::size_t rotations = 1);
 
   std::size_t peers() const { return peers_; }
   std::size_t period() const { return phases_.size(); }
+  std::size_t largest_group() const;
 
   // Of the peer of this rank at a step, with consensus factor γ: γW + (1-γ)I.
   Mix mix(std::size_t rank, std::uint64_t step, double consensus = 1) const;

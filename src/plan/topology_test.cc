@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -136,6 +137,30 @@ TEST(TopologyTest, AllTopologiesEndInConsensus) {
     const std::size_t n = c.members.size(), steps = c.name == "ring" ? 3 * n * n + 10 : 12 * topology.period();
     for (std::size_t step = 0; step < steps; ++step) numbers.step();
     EXPECT_LT(numbers.distance(), 1e-2) << c.name << " of " << n;
+  }
+}
+
+// Each turn is consensus, and nobody has one other alone on whom it depends.
+TEST(TopologyTest, WithRotationsEverybodyMeetsSeveral) {
+  for (const std::size_t peers : {3, 5, 6, 8, 9}) {
+    const std::string name = peers == 8 ? "one-peer-exp" : "finite";
+    const std::vector<Member> members(peers);
+    const Topology once(name, members), often(name, members, peers);
+    ASSERT_EQ(often.period(), peers * once.period());
+    Numbers numbers(often, members);
+    for (std::size_t step = 0; step < once.period(); ++step) numbers.step();
+    EXPECT_LT(numbers.distance(), 1e-5) << name << " of " << peers;
+    for (std::size_t i = 0; i < peers; ++i) {
+      std::set<std::size_t> others;
+      for (std::size_t step = 0; step < often.period(); ++step) {
+        const Mix mix = often.mix(i, step);
+        for (const std::size_t other : mix.members) {
+          EXPECT_EQ(often.mix(other, step).members, mix.members);
+          others.insert(other);
+        }
+      }
+      EXPECT_GT(others.size(), 2u) << "peer " << i << " of " << peers;  // itself among them
+    }
   }
 }
 

@@ -24,7 +24,6 @@ namespace {
 constexpr std::size_t kMostShown = 200;  // peers that have lines of their own
 constexpr double kPassShare = 0.25;      // of what an update takes: one pass over the parameters
 constexpr Duration kSlice = std::chrono::seconds(1);
-constexpr Duration kFarewell = std::chrono::hours(6);  // within which all have ended who were told to
 constexpr std::uint16_t kHandoverPurpose = 0x0400;
 constexpr double kHandoverChunk = 256 * 1024;  // bytes
 
@@ -83,6 +82,13 @@ Tempo tempo_of(const plan::Job& job, const plan::Swarm& swarm, const plan::Candi
   tempo.update = peer.update * parameters;
   tempo.change = kPassShare * tempo.update;
   return tempo;
+}
+
+// Within which somebody gets on as long as those who were told to end can, however long a step takes.
+Duration farewell_of(const plan::Prediction& expected) {
+  constexpr double kLeast = 6 * 3600, kMost = 1e9, kSteps = 20;
+  const double wanted = kSteps * (expected.step_seconds + expected.round_seconds);
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::clamp(wanted, kLeast, kMost)));
 }
 
 wire::Plan named_plan(const plan::Swarm& swarm) {
@@ -156,11 +162,11 @@ void Simulation::check() const {
     train::check_method(settings, place);
   }
   const config::Sync& sync = settings.sync;
-  const bool is_local = sync.method == "local-sgd" || sync.method == "diloco" || sync.method == "palsgd";
-  if (replaces() && (!is_local || (sync.method != "local-sgd" && sync.warmup_steps > 0))) {
+  const bool warms_up = (sync.method == "diloco" || sync.method == "palsgd") && sync.warmup_steps > 0;
+  if (replaces() && (sync.method == "allreduce" || sync.method == "none" || warms_up)) {
     throw InputError(
-        "simulate.absence: nobody can take over in the middle of a run with this method; sync.method local-sgd, diloco "
-        "and palsgd can with sync.warmup_steps = 0, and \"0s\" leaves places free");
+        "simulate.absence: nobody can take over in the middle of a run with this method; sync.method gossip and "
+        "local-sgd can, diloco and palsgd with sync.warmup_steps = 0, and \"0s\" leaves places free");
   }
   if (changes() && clusters_->ranks.size() < 2) {
     throw InputError("peers that come and go need two clusters at least: one goes on with what another has lost");
@@ -270,6 +276,7 @@ Outcome Simulation::run(const std::atomic<bool>& stop, const std::function<void(
     next_blow_ = std::make_unique<Alarm>(world_.clock());
     expect_blow();
   }
+  const Duration farewell = farewell_of(chosen_.prediction);
   bool over = false;
   std::exception_ptr failure;
   const auto see_through = [&]() -> Task<> {
@@ -292,7 +299,7 @@ Outcome Simulation::run(const std::atomic<bool>& stop, const std::function<void(
       outcome.interrupted = true;
       end_now();
     }
-    if (end_ && world_.clock().now() > ended_ + kFarewell) {
+    if (end_ && world_.clock().now() > last_step_ + farewell) {
       throw Error("the simulation did not come to its end: somebody waits for what never comes");
     }
     if (at_rest && !over)
@@ -312,7 +319,7 @@ Outcome Simulation::run(const std::atomic<bool>& stop, const std::function<void(
 // Everybody ends after the same step: the last that any of them has begun.
 void Simulation::end_now() {
   end_ = begun_;
-  ended_ = world_.clock().now();
+  last_step_ = world_.clock().now();
   losses_.clear();
   arrivals_.clear();
   attendance_->close();
@@ -328,6 +335,7 @@ pipeline::Admission Simulation::may_begin(std::uint64_t step) {
 }
 
 void Simulation::stepped(Peer& peer, wire::StepReport report) {
+  last_step_ = world_.clock().now();
   if (!attendance_->is_whole(plan_.peers[peer.rank].cluster)) return;  // somebody was lost, and so is this step
   peer.busy += report.compute_seconds;
   const net::Traffic traffic = cables_->traffic(peer.rank);
@@ -510,7 +518,8 @@ void Simulation::announce(std::size_t cluster) {
   ++plan_.generation;
   for (const std::size_t rank : clusters_->ranks[cluster]) plan_.peers[rank].since = plan_.generation;
   std::set<std::size_t> concerned = {cluster};
-  for (std::size_t other = 0; !replaces() && other < clusters_->ranks.size(); ++other) concerned.insert(other);
+  const bool concerns_all = !replaces() || blueprint_.settings.sync.method == "gossip";
+  for (std::size_t other = 0; concerns_all && other < clusters_->ranks.size(); ++other) concerned.insert(other);
   for (const auto& turn :
        plan::grid_turns(cluster, clusters_->ranks.size(), static_cast<std::size_t>(blueprint_.settings.sync.group))) {
     concerned.insert(turn.begin(), turn.end());

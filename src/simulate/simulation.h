@@ -39,7 +39,8 @@ struct Outcome {
 // If peers come and go, one that is lost takes its cluster out of all rounds until another has come in its place; then
 // its stages begin again with what a cluster that is whole hands on to them, after as many steps as that has done.
 //
-// Deterministic: the same scenario on the same computer gives the same run, to the byte. Lives on the calling thread.
+// Deterministic: the same scenario with the same profile of its layers gives the same run, to the byte. Lives on the
+// calling thread.
 class Simulation {
  public:
   // Makes the plan, and prepares the directory: an earlier run is moved aside. `profiles`: where what layers take is
@@ -102,7 +103,7 @@ class Simulation {
   std::vector<std::shared_ptr<Peer>> peers_;  // by rank; nullptr where nobody is
   std::uint64_t begun_ = 0;                   // the last step that anybody has begun
   std::optional<std::uint64_t> end_;          // after which everybody is to end
-  Time ended_{};                              // when they were told so
+  Time last_step_{};                          // when anybody has got on, or everybody was told so
   bool abandoned_ = false;
 
   // Where peers come and go.

@@ -31,6 +31,13 @@ constexpr std::size_t kTimesInARow = 3;                   // that whoever is sus
 constexpr std::size_t kValuesAtATime = 256 * 1024;        // that are copied before others are heard
 constexpr std::size_t kRobustChunks = 4;                  // in a usual one: an owner has those of all members in memory
 
+// Of each step of a topology's period those with whom this peer mixes.
+std::vector<std::vector<std::size_t>> turns_of(const plan::Topology& topology, std::size_t rank) {
+  std::vector<std::vector<std::size_t>> turns;
+  for (std::size_t phase = 0; phase < topology.period(); ++phase) turns.push_back(topology.mix(rank, phase).members);
+  return turns;
+}
+
 // How far a member is with a round that another one asks about: it has no result, and will not have one any more; or it
 // has one. As floats, which are exact with every codec.
 constexpr float kUnderWay = 0, kPast = 1, kHasResult = 2;
@@ -46,15 +53,19 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
         rank_(rank),
         holder_of_(std::move(holder_of)),
         options_(std::move(options)),
-        turns_(plan::grid_turns(rank, places, options_.group)) {
+        turns_(options_.topology ? turns_of(*options_.topology, rank)
+                                 : plan::grid_turns(rank, places, options_.group)) {
+    if (options_.topology) options_.group = options_.topology->largest_group();
     for (std::size_t i = 0; i < options_.slots * turns_.size(); ++i) rings_.push_back(std::make_unique<Ring>());
   }
 
-  // Again and again, until it has gone well once.
-  static Task<> average(std::shared_ptr<Core> self, Which which, std::span<float> values, std::span<float> lost) {
+  // Again and again, until it has gone well once. `taken`: the share of the mean that takes the place of the own
+  // values.
+  static Task<> average(std::shared_ptr<Core> self, Which which, std::span<float> values, std::span<float> lost,
+                        float taken = 1) {
     Ring& ring = self->ring_of(which);
     ring.is_given_up = false;
-    Passing passing(ring, which, values.size());
+    Passing passing(ring, self->options_.topology ? self->spare_ : ring.spare, which, values.size());
     auto keeping = keep(ring, values, passing.memory());
     co_await std::move(keeping);
     std::vector<float> own_lost;
@@ -89,8 +100,25 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
       co_await std::move(waiting);
       ++self->repeated_;
     }
-    passing.succeeded(values);
+    if (taken != 1) {
+      const std::span<const float> own = passing.own();
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = own[i] + taken * (values[i] - own[i]);
+    }
+    if (!self->options_.topology) passing.succeeded(values);
     if (self->options_.apart && !values.empty()) self->forget_before(which.step);
+  }
+
+  // What a mix takes from others, as a share of what the mean of its group has from them.
+  static Task<> mix(std::shared_ptr<Core> self, Which which, std::span<float> values, plan::Mix mix) {
+    double own = 0, all = 0;
+    float kept = 1;
+    for (std::size_t i = 0; i < mix.members.size(); ++i) {
+      const double weight = self->holder_of_(mix.members[i]).weight;
+      all += weight;
+      if (mix.members[i] == self->rank_) own = weight, kept = mix.weights[i];
+    }
+    const double taken = mix.averages ? 1 : (1 - static_cast<double>(kept)) / (1 - own / all);
+    return average(std::move(self), which, values, {}, static_cast<float>(taken));
   }
 
   void give_up(Which which) {
@@ -117,7 +145,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     for (const auto& ring : rings_) {
       ring->is_given_up = true;
       ring->fail(ring->attempt, reason);
-      if (ring->last) ring->last->cancel(reason);
+      for (const auto& attempt : ring->last) attempt->cancel(reason);
     }
   }
 
@@ -212,10 +240,10 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
   struct Ring {
     std::shared_ptr<Attempt> attempt{};  // nothing where this peer is alone
     std::optional<Passed> passed{};
-    std::shared_ptr<std::vector<float>> spare{};  // memory that nobody uses, for the next round
-    std::shared_ptr<Attempt> last{};              // in which others learn how this peer has passed a round,
-    std::uint64_t last_number = 0;                // which has this number
-    float weight = 1;                             // of this peer in the mean
+    std::shared_ptr<std::vector<float>> spare{};   // memory that nobody uses, for the next round
+    std::vector<std::shared_ptr<Attempt>> last{};  // in which others learn how this peer has passed rounds,
+    std::uint64_t last_number = 0;                 // the newest of which has this number
+    float weight = 1;                              // of this peer in the mean
     std::uint32_t generation = 0;
     std::vector<std::size_t> places{};  // of its members
     bool is_agreed = false;             // they know whether some of them are past the round that is under way,
@@ -227,8 +255,8 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     Signal changed{};
 
     void forget_last() {
-      if (last) last->cancel(LinkError(net::Failure::kCancelled, "", "others have come or gone"));
-      last.reset();
+      for (const auto& told : last) told->cancel(LinkError(net::Failure::kCancelled, "", "others have come or gone"));
+      last.clear();
     }
 
     // The next round makes another one.
@@ -246,12 +274,14 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
   // A round that this peer is past when this goes.
   class Passing {
    public:
-    Passing(Ring& ring, Which which, std::size_t size)
-        : ring_(ring), passed_{.which = which, .size = size}, memory_(std::move(ring.spare)) {
+    // `spare`: memory that nobody uses, for this round and the next.
+    Passing(Ring& ring, std::shared_ptr<std::vector<float>>& spare, Which which, std::size_t size)
+        : ring_(ring), spare_(spare), passed_{.which = which, .size = size}, memory_(std::move(spare)) {
       if (!memory_) memory_ = std::make_shared<std::vector<float>>();
     }
     ~Passing() {
-      if (ring_.passed && ring_.passed->result.use_count() == 1) ring_.spare = std::move(ring_.passed->result);
+      if (ring_.passed && ring_.passed->result.use_count() == 1) spare_ = std::move(ring_.passed->result);
+      if (memory_) spare_ = std::move(memory_);
       ring_.passed = std::move(passed_);
     }
     Passing(const Passing&) = delete;
@@ -268,6 +298,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
 
    private:
     Ring& ring_;
+    std::shared_ptr<std::vector<float>>& spare_;
     Passed passed_;
     std::shared_ptr<std::vector<float>> memory_;
   };
@@ -352,7 +383,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
   void build(Ring& ring, Which which) {
     const Members members = members_of(which);
     // Nobody can be in a round any more that was two rounds of this ring ago.
-    if (ring.last && which.number >= ring.last_number + 2 * turns_.size()) ring.forget_last();
+    if (!ring.last.empty() && which.number >= ring.last_number + 2 * turns_.size()) ring.forget_last();
     // The same ring as before, if nobody has come or gone. Nobody can be past the round then who is in it.
     if (!ring.failure && ring.generation == members.generation && ring.places == members.places) return;
     if (ring.attempt) ring.attempt->cancel(LinkError(net::Failure::kCancelled, "", "others have come or gone"));
@@ -399,21 +430,33 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     return attempt;
   }
 
-  // Those who are still in a round that this peer is past learn that, and get its result if there is one.
+  // Those who are still in a round that this peer is past learn that, and get its result if there is one. Steps of a
+  // topology go on while news travel, so that whoever is new may be some rounds behind.
   void tell_of_last(std::size_t slot, std::size_t turn) {
     Ring& ring = ring_of({slot, turn});
     ring.forget_last();
     if (!ring.passed) return;
-    try {
-      const Members members = members_of(ring.passed->which);
-      if (members.links.size() < 2) return;
-      ring.last = make(ring.passed->which, members);
-      ring.last_number = ring.passed->which.number;
-      boost::asio::co_spawn(clock_.executor(), tell(shared_from_this(), ring, ring.last, *ring.passed),
-                            boost::asio::detached);
-    } catch (const LinkError&) {
-      // It takes no part itself.
+    ring.last_number = ring.passed->which.number;
+    Passed passed = *ring.passed;
+    const std::size_t told = options_.topology ? kRoundsApart / 2 : 1;
+    for (std::size_t i = 0; i < told; ++i) {
+      try {
+        tell_of(ring, passed);
+      } catch (const LinkError&) {
+        // It takes no part itself.
+      }
+      if (passed.which.number < turns_.size()) return;
+      passed.which.number -= turns_.size();
+      passed.which.step -= turns_.size();
     }
+  }
+
+  void tell_of(Ring& ring, const Passed& passed) {
+    const Members members = members_of(passed.which);
+    if (members.links.size() < 2) return;
+    ring.last.push_back(make(passed.which, members));
+    boost::asio::co_spawn(clock_.executor(), tell(shared_from_this(), ring, ring.last.back(), passed),
+                          boost::asio::detached);
   }
 
   static Task<> tell(std::shared_ptr<Core> /*self*/, Ring& ring, std::shared_ptr<Attempt> last, Passed passed) {
@@ -429,7 +472,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     } catch (const LinkError&) {
       // There is another ring soon.
     }
-    if (ring.last == last) ring.last.reset();
+    std::erase(ring.last, last);
   }
 
   // The members of a ring that follows another one tell each other how far they are with its round.
@@ -486,6 +529,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
   ChangingRoundsOptions options_;
   std::vector<std::vector<std::size_t>> turns_;  // places of their members
   std::vector<std::unique_ptr<Ring>> rings_;     // by slot and turn
+  std::shared_ptr<std::vector<float>> spare_{};  // of all mixes, of which there is one at a time
   bool is_cancelled_ = false;
   std::uint64_t repeated_ = 0;
 };
@@ -502,13 +546,19 @@ ChangingRounds::~ChangingRounds() { cancel(LinkError(net::Failure::kCancelled, "
 std::unique_ptr<Round> ChangingRounds::average(Which which, std::span<float> values, float /*share*/,
                                                std::span<float> lost) {
   const ChangingRoundsOptions& options = core_->options();
+  ROOKERY_CHECK(!options.topology);
   return internal::start_round(clock_, home_, Core::average(core_, which, values, lost),
                                {.watch = options.watch, .what = "average", .segment = options.segment},
                                [core = core_, which] { core->give_up(which); });
 }
 
-std::unique_ptr<Round> ChangingRounds::mix(std::span<float> /*values*/, const plan::Mix& /*mix*/) {
-  throw InputError("gossip is for peers that stay; choose another sync.method");
+std::unique_ptr<Round> ChangingRounds::mix(std::uint64_t step, std::span<float> values, const plan::Mix& mix) {
+  const ChangingRoundsOptions& options = core_->options();
+  ROOKERY_CHECK(options.topology && step > 0);
+  const Which which{0, step - 1, step};
+  return internal::start_round(clock_, home_, Core::mix(core_, which, values, mix),
+                               {.watch = options.watch, .what = "mix", .segment = options.segment},
+                               [core = core_, which] { core->give_up(which); });
 }
 
 std::uint64_t ChangingRounds::repeated() const { return core_->repeated(); }

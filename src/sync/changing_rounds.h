@@ -11,6 +11,7 @@
 #include "collective/codec.h"
 #include "collective/robust_mean.h"
 #include "net/link.h"
+#include "plan/topology.h"
 #include "sync/rounds.h"
 
 namespace rookery::sync {
@@ -32,8 +33,9 @@ struct ChangingRoundsOptions {
   std::uint32_t segment = 0;     // each has channels of its own
   bool apart = false;            // not training, but evaluations and checkpoints: has channels and a count of its own
   std::size_t slots = 1;
-  std::size_t group = 16;  // the most members of a round
-  double scale = 1;        // how many values each one stands for
+  std::size_t group = 16;                    // the most members of a round
+  std::optional<plan::Topology> topology{};  // who mixes with whom: rounds are mixes then, not averages
+  double scale = 1;                          // how many values each one stands for
   collective::Codec codec = collective::Codec::kNone;
   Duration stall = std::chrono::seconds(30);            // how long nothing may move once every member takes part
   BeginSpan watch{};                                    // rounds, by segment
@@ -57,6 +59,10 @@ struct ChangingRoundsOptions {
 // in several rounds of a slot in a row, because that may happen to anybody once. Of results that a member has from
 // before a loss, and of greetings, nothing is checked.
 //
+// With a topology its groups are the members of rounds, step by step. What a mix takes from those who are lost,
+// everybody keeps of its own, and no result is kept for others: whoever did not get one goes on without, so that the
+// mean of all may move a little when somebody is lost.
+//
 // The collectives run on the clock's executor; whoever starts rounds may live on another one, its home.
 class ChangingRounds final : public Rounds {
  public:
@@ -70,11 +76,11 @@ class ChangingRounds final : public Rounds {
   std::size_t rank() const override { return rank_; }
   std::size_t peers() const override { return places_; }
 
-  // `share` does not matter: see above.
+  // `share` does not matter: see above. Requires: there is no topology
   std::unique_ptr<Round> average(Which which, std::span<float> values, float share, std::span<float> lost) override;
 
-  // Not here: a topology is for peers that stay.
-  std::unique_ptr<Round> mix(std::span<float> values, const plan::Mix& mix) override;
+  // Requires: it is the topology's for the step before
+  std::unique_ptr<Round> mix(std::uint64_t step, std::span<float> values, const plan::Mix& mix) override;
 
   std::uint64_t repeated() const;  // how often this peer's part in a round had to begin anew
 

@@ -24,10 +24,12 @@ using collective::testing::VirtualMesh;
 // Places 0, 1, … of a segment, and who has them: peers of a mesh.
 class Places {
  public:
-  Places(std::size_t places, std::size_t peers, std::size_t group, std::optional<collective::Robust> robust = {})
+  Places(std::size_t places, std::size_t peers, std::size_t group, std::optional<collective::Robust> robust = {},
+         std::optional<plan::Topology> topology = {})
       : mesh_(peers, {.latency = 1ms, .jitter = 3ms}),
         group_(group),
         robust_(robust),
+        topology_(std::move(topology)),
         holders_(places),
         since_(places, 1),
         from_(places) {
@@ -46,7 +48,8 @@ class Places {
                     .since = since_[other],
                     .from = from_[other]};
     };
-    ChangingRoundsOptions options{.generation = 1, .slots = 2, .group = group_, .robust = robust_};
+    ChangingRoundsOptions options{
+        .generation = 1, .slots = 2, .group = group_, .topology = topology_, .robust = robust_};
     options.suspect = [this, peer](std::size_t suspect, const std::string& text) {
       suspicions_[peer].emplace_back(suspect, text);
     };
@@ -78,6 +81,7 @@ class Places {
   VirtualMesh mesh_;
   std::size_t group_;
   std::optional<collective::Robust> robust_;
+  std::optional<plan::Topology> topology_;
   std::map<std::size_t, Suspicions> suspicions_;
   std::vector<std::optional<std::size_t>> holders_;
   std::vector<std::uint32_t> since_;
@@ -336,6 +340,137 @@ TEST(ChangingRoundsTest, WhateverHappensARoundHasOneOutcome) {
   if (seeds.last - seeds.first < 40) return;
   EXPECT_GT(repeated, 40u);
   EXPECT_GT(came, 20u);
+}
+
+// Mixes a value after so many steps; false if that failed, and the value is as it was.
+Task<bool> mix(ChangingRounds& rounds, const plan::Topology& topology, std::uint64_t step, float& value,
+               double consensus = 1) {
+  const plan::Mix mix = topology.mix(rounds.rank(), step - 1, consensus);
+  if (mix.members.size() == 1) co_return true;
+  std::vector<float> values(1000, value);
+  const auto round = rounds.mix(step, values, mix);
+  bool failed = false;
+  try {
+    auto finishing = round->finish();
+    co_await std::move(finishing);
+  } catch (const net::LinkError&) {
+    failed = true;
+  }
+  if (!failed) value = values.back();
+  co_return !failed;
+}
+
+TEST(ChangingRoundsTest, MixesAreThoseOfTheTopology) {
+  constexpr std::size_t kPeers = 6;
+  for (const char* const name : {"finite", "complete", "ring"}) {
+    for (const double consensus : {1.0, 0.6}) {
+      const plan::Topology topology(name, std::vector<plan::Member>(kPeers));
+      Places places(kPeers, kPeers, 16, {}, topology);
+      std::vector<float> values(kPeers), wanted(kPeers);
+      for (std::size_t i = 0; i < kPeers; ++i) values[i] = wanted[i] = static_cast<float>(i * i);
+      for (std::size_t step = 0; step < 2 * topology.period(); ++step) {
+        std::vector<float> mixed(kPeers);
+        for (std::size_t i = 0; i < kPeers; ++i) {
+          const plan::Mix own = topology.mix(i, step, consensus);
+          for (std::size_t k = 0; k < own.members.size(); ++k) mixed[i] += own.weights[k] * wanted[own.members[k]];
+        }
+        wanted = mixed;
+      }
+      const auto task = [&](std::size_t peer) -> Task<> {
+        ChangingRounds& rounds = places.join(peer, peer);
+        for (std::uint64_t step = 1; step <= 2 * topology.period(); ++step) {
+          auto mixing = mix(rounds, topology, step, values[peer], consensus);
+          EXPECT_TRUE(co_await std::move(mixing));
+        }
+      };
+      for (const auto& outcome : places.mesh().run(task, Time(1h))) EXPECT_FALSE(outcome) << outcome->what();
+      for (std::size_t i = 0; i < kPeers; ++i) EXPECT_NEAR(values[i], wanted[i], 1e-4) << name << ", peer " << i;
+    }
+  }
+}
+
+// Peers are lost and come at random times, some later than the others were to hear of it: nobody waits for long, nobody
+// gets anything that nobody had, and when all is calm again they come together.
+TEST(ChangingRoundsTest, WhateverHappensMixesGoOn) {
+  constexpr std::size_t kPlaces = 5, kPeers = 12, kSteps = 60, kCalm = 30;
+  std::uint64_t came = 0, late = 0, mixes = 0, failed = 0;
+  const Seeds seeds = seeds_of(40);
+  for (std::uint64_t seed = seeds.first; seed < seeds.last; ++seed) {
+    const plan::Topology topology(seed % 3 == 0 ? "complete" : "finite", std::vector<plan::Member>(kPlaces), kPlaces);
+    Places places(kPlaces, kPeers, 16, {}, topology);
+    Random random({seed, word_of("mixes")});
+    std::map<std::size_t, std::size_t> place_of;
+    std::map<std::size_t, bool> is_lost;
+    std::map<std::size_t, float> values;  // of those who have come to the end
+    std::uint64_t begun = 0;
+    std::size_t next = kPlaces;
+    const auto train = [&](std::size_t peer, std::uint64_t first) -> Task<> {
+      ChangingRounds& rounds = places.join(place_of[peer], peer);
+      auto value = static_cast<float>(random.uniform());
+      for (std::uint64_t step = first + 1; step <= kSteps && !is_lost[peer]; ++step) {
+        begun = std::max(begun, step);
+        auto mixing = mix(rounds, topology, step, value);
+        const bool went_well = co_await std::move(mixing);
+        if (is_lost[peer]) co_return;
+        ++mixes;
+        failed += went_well ? 0 : 1;
+        auto computing = places.clock().sleep_for(std::chrono::microseconds(random.below(8000)));
+        co_await std::move(computing);
+      }
+      if (!is_lost[peer]) values[peer] = value;
+    };
+    const auto task = [&](std::size_t peer) -> Task<> {
+      if (peer < kPlaces) {
+        place_of[peer] = peer;
+        auto training = train(peer, 0);
+        co_await std::move(training);
+      } else if (peer + 1 == kPeers) {
+        // Not a peer, but what happens to them.
+        std::size_t here = kPlaces;
+        TaskGroup others(places.clock().executor());
+        for (std::size_t event = 0; event < 8; ++event) {
+          auto waiting = places.clock().sleep_for(std::chrono::microseconds(random.below(60'000)));
+          co_await std::move(waiting);
+          if (begun > kSteps - kCalm) break;
+          const std::size_t place = random.below(kPlaces);
+          const auto holder = std::ranges::find_if(
+              place_of, [&](const auto& entry) { return entry.second == place && !is_lost[entry.first]; });
+          if (holder != place_of.end() && here > 2) {
+            is_lost[holder->first] = true;
+            places.lose(place);
+            --here;
+          } else if (holder == place_of.end() && next + 1 < kPeers) {
+            const std::size_t newcomer = next++;
+            place_of[newcomer] = place;
+            const bool is_late = random.below(3) == 0;
+            const std::uint64_t from = is_late ? begun - std::min<std::uint64_t>(begun, 2) : begun + random.below(5);
+            places.change(place, newcomer, from);
+            others.spawn(train(newcomer, from));
+            ++here;
+            ++came;
+            late += is_late ? 1 : 0;
+          }
+        }
+        auto joined = others.join();
+        co_await std::move(joined);
+      }
+      auto staying = places.clock().sleep_until(Time(20s));
+      co_await std::move(staying);
+    };
+    for (const auto& outcome : places.mesh().run(task, Time(1h))) EXPECT_FALSE(outcome) << outcome->what();
+    EXPECT_EQ(values.size(), std::ranges::count_if(place_of, [&](const auto& own) { return !is_lost[own.first]; }))
+        << "seed " << seed;
+    float least = 1, most = 0;
+    for (const auto& [peer, value] : values) least = std::min(least, value), most = std::max(most, value);
+    EXPECT_GE(least, 0) << "seed " << seed;
+    EXPECT_LE(most, 1) << "seed " << seed;
+    EXPECT_LT(most - least, 0.05) << "seed " << seed;
+    if (::testing::Test::HasFailure()) break;
+  }
+  if (seeds.last - seeds.first < 40) return;
+  EXPECT_GT(came, 20u);
+  EXPECT_GT(late, 5u);
+  EXPECT_LT(20 * failed, mixes);
 }
 
 // A ring that has failed, and gets no successor, is given up.

@@ -19,9 +19,9 @@ std::unique_ptr<Round> FaultyRounds::average(Which which, std::span<float> value
   return rounds_.average(which, values, share, lost);
 }
 
-std::unique_ptr<Round> FaultyRounds::mix(std::span<float> values, const plan::Mix& mix) {
+std::unique_ptr<Round> FaultyRounds::mix(std::uint64_t step, std::span<float> values, const plan::Mix& mix) {
   spoil(values);
-  return rounds_.mix(values, mix);
+  return rounds_.mix(step, values, mix);
 }
 
 void FaultyRounds::spoil(std::span<float> values) const {

@@ -25,7 +25,7 @@ class FaultyRounds final : public Rounds {
   std::size_t rank() const override { return rounds_.rank(); }
   std::size_t peers() const override { return rounds_.peers(); }
   std::unique_ptr<Round> average(Which which, std::span<float> values, float share, std::span<float> lost) override;
-  std::unique_ptr<Round> mix(std::span<float> values, const plan::Mix& mix) override;
+  std::unique_ptr<Round> mix(std::uint64_t step, std::span<float> values, const plan::Mix& mix) override;
 
  private:
   void spoil(std::span<float> values) const;

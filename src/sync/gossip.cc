@@ -1,6 +1,9 @@
 #include "sync/gossip.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "net/error.h"
 
 namespace rookery::sync {
 
@@ -11,11 +14,25 @@ void Gossip::start(Copy copy) { mixed_.resize(copy.parameters.size()); }
 
 Task<> Gossip::end_exchange() {
   if (!exchange_) co_return;
-  auto finished = exchange_->finish();
-  co_await std::move(finished);
-  exchange_.reset();
+  const auto exchange = std::move(exchange_);
+  bool has_failed = false;
+  try {
+    auto finished = exchange->finish();
+    co_await std::move(finished);
+  } catch (const net::LinkError&) {
+    if (!options_.changing) throw;
+    has_failed = true;
+  }
+  const bool is_of_use = std::exchange(is_of_use_, true);
+  if (has_failed) ++failed_;
+  if (has_failed || !is_of_use) co_return;
   has_result_ = true;
   count_round();
+}
+
+void Gossip::begin_again(std::uint64_t /*steps_done*/, Copy /*copy*/, bool /*equal*/) {
+  has_result_ = false;
+  is_of_use_ = !exchange_;
 }
 
 Task<> Gossip::before_update(std::uint64_t step, Copy /*copy*/) {
@@ -32,10 +49,10 @@ void Gossip::after_block(std::size_t begin, std::size_t end, Copy copy) {
   std::copy(copy.parameters.begin() + begin, copy.parameters.begin() + end, mixed_.begin() + begin);
 }
 
-Task<> Gossip::after_step(std::uint64_t /*step*/, Copy copy) {
+Task<> Gossip::after_step(std::uint64_t step, Copy copy) {
   has_result_ = false;
   if (mix_.members.size() == 1) co_return;
-  exchange_ = rounds_.mix(mixed_, mix_);
+  exchange_ = rounds_.mix(step + 1, mixed_, mix_);
   if (options_.mode == GossipMode::kAdaptThenCombine) co_await settle(copy);
 }
 

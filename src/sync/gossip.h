@@ -14,7 +14,8 @@ enum class GossipMode {
 
 struct GossipOptions {
   GossipMode mode = GossipMode::kCombineWhileComputing;
-  double consensus = 1;  // γ: mixes with γW + (1-γ)I
+  double consensus = 1;   // γ: mixes with γW + (1-γ)I
+  bool changing = false;  // peers come and go: an exchange that fails is left out
 };
 
 // Decentralized data parallelism: everybody mixes its parameters with a few others.
@@ -25,6 +26,8 @@ struct GossipOptions {
 // In the first, an exchange starts when a step ends and is needed when the next one has its gradients: it has a whole
 // step to finish, which hides it, and absorbs jitter. Moments of the optimizer are never mixed. Taking over the mix,
 // the update, and the snapshot for the next exchange are one pass over memory.
+//
+// Where peers come and go, whoever is lost is left out of its groups, and an exchange that fails has not been.
 class Gossip final : public Method {
  public:
   Gossip(Rounds& rounds, plan::Topology topology, GossipOptions options);
@@ -36,6 +39,8 @@ class Gossip final : public Method {
   void after_block(std::size_t begin, std::size_t end, Copy copy) override;
   Task<> after_step(std::uint64_t step, Copy copy) override;
   Task<> settle(Copy copy) override;
+  void begin_again(std::uint64_t steps_done, Copy copy, bool equal) override;
+  std::uint64_t rounds_failed() const override { return failed_; }
 
  private:
   Task<> end_exchange();
@@ -47,6 +52,8 @@ class Gossip final : public Method {
   plan::Mix mix_;             // of this step
   bool has_result_ = false;   // that the parameters do not have yet
   std::unique_ptr<Round> exchange_;
+  bool is_of_use_ = true;  // the copy is still the one that the exchange began with
+  std::uint64_t failed_ = 0;
 };
 
 }  // namespace rookery::sync

@@ -194,7 +194,7 @@ std::unique_ptr<Round> LinkRounds::average(Which which, std::span<float> values,
                "average");
 }
 
-std::unique_ptr<Round> LinkRounds::mix(std::span<float> values, const plan::Mix& mix) {
+std::unique_ptr<Round> LinkRounds::mix(std::uint64_t /*step*/, std::span<float> values, const plan::Mix& mix) {
   return start(Collectives::mix(collectives_, values, mix), "mix");
 }
 

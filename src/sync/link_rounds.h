@@ -40,7 +40,7 @@ class LinkRounds final : public Rounds {
   std::size_t rank() const override { return rank_; }
   std::size_t peers() const override { return peers_; }
   std::unique_ptr<Round> average(Which which, std::span<float> values, float share, std::span<float> lost) override;
-  std::unique_ptr<Round> mix(std::span<float> values, const plan::Mix& mix) override;
+  std::unique_ptr<Round> mix(std::uint64_t step, std::span<float> values, const plan::Mix& mix) override;
 
   // What rounds that are set apart have taken on a link.
   static net::Traffic apart_traffic(const net::Link& link);

@@ -62,7 +62,7 @@ TEST_F(LinkRoundsTest, WhoeverStartsRoundsMayLiveOnAnotherThread) {
       EXPECT_EQ(b, std::vector<float>(100, 3.0f));
       std::vector<float> c(5000, static_cast<float>(3 * rank));
       for (std::size_t step = 0; step < topology.period(); ++step) {
-        const auto mixing = rounds.mix(c, topology.mix(rank, step));
+        const auto mixing = rounds.mix(step + 1, c, topology.mix(rank, step));
         co_await mixing->finish();
       }
       for (const float value : c) EXPECT_NEAR(value, 3, 1e-5);
@@ -170,7 +170,7 @@ TEST(GroupRingTest, LargeGroupsMixToTheMean) {
     LinkRounds rounds(clock, clock.executor(), rank, mesh.links(rank), {});
     for (std::uint64_t step = 0; step < 3; ++step) {
       values[rank].assign(10'000, static_cast<float>(rank + step));
-      const auto round = rounds.mix(values[rank], topology.mix(rank, step));
+      const auto round = rounds.mix(step + 1, values[rank], topology.mix(rank, step));
       auto finishing = round->finish();
       co_await std::move(finishing);
       EXPECT_NEAR(values[rank][77], (0 + 2 + 2 + 9 + 4) / 8.0 + static_cast<double>(step), 1e-5);

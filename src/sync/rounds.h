@@ -49,8 +49,8 @@ class Rounds {
   // `lost`: with a lossy codec, what the slot's last round lost here, and afterwards what this one did; may be empty.
   virtual std::unique_ptr<Round> average(Which which, std::span<float> values, float share, std::span<float> lost) = 0;
 
-  // Everybody in this peer's group ends with its mix. Requires: all members pass the same members.
-  virtual std::unique_ptr<Round> mix(std::span<float> values, const plan::Mix& mix) = 0;
+  // Everybody in this peer's group ends with its mix, after so many steps. Requires: all members pass the same members.
+  virtual std::unique_ptr<Round> mix(std::uint64_t step, std::span<float> values, const plan::Mix& mix) = 0;
 };
 
 }  // namespace rookery::sync

@@ -94,7 +94,8 @@ plan::Keeping keeping_of(const config::Settings& settings, std::size_t clusters,
   if (settings.swarm.peers == 1) return keeping;
   keeping.method_values = method_vectors(settings.sync, clusters, plan::is_synchronous(schedule));
   // So that others may be lost: what it brings to a round, to begin anew, and the last results, of training and beside.
-  if (clusters > 1 && can_change(settings)) keeping.method_values += settings.sync.method == "none" ? 2 : 3;
+  const bool has_results = settings.sync.method != "none" && settings.sync.method != "gossip";
+  if (clusters > 1 && can_change(settings)) keeping.method_values += has_results ? 3 : 2;
   return keeping;
 }
 

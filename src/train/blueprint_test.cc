@@ -77,7 +77,7 @@ TEST_F(BlueprintTest, MethodsThatKeepMoreNeedMoreMemory) {
   };
   EXPECT_GT(needed("local-sgd"), needed("allreduce"));
   EXPECT_GT(needed("diloco"), needed("local-sgd"));
-  EXPECT_GT(needed("allreduce"), needed("gossip"));  // which cannot go on when somebody is lost
+  EXPECT_EQ(needed("allreduce"), needed("gossip"));  // which keeps what is on its way, but no result for others
 }
 
 }  // namespace

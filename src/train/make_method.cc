@@ -28,14 +28,6 @@ class None final : public sync::Method {};
 
 std::string method_name(const config::Sync& sync) { return sync.method == "auto" ? "allreduce" : sync.method; }
 
-plan::Topology topology(const config::Sync& sync, const Place& place) {
-  std::vector<plan::Member> members;
-  for (std::size_t i = 0; i < place.weights.size(); ++i) {
-    members.push_back({.weight = place.weights[i], .host = place.hosts.empty() ? i : place.hosts[i]});
-  }
-  return {plan::topology_for(sync.topology, members.size()), members};
-}
-
 // A segment may have fewer layers than the model has fragments.
 std::size_t fragments_of(const config::Sync& sync, const Place& place) {
   return std::min(static_cast<std::size_t>(sync.fragments), place.layer_begins.size());
@@ -94,6 +86,16 @@ float Place::share() const {
   return static_cast<float>(weights.at(cluster) / all);
 }
 
+plan::Topology topology_of(const config::Sync& sync, const Place& place) {
+  std::vector<plan::Member> members;
+  for (std::size_t i = 0; i < place.weights.size(); ++i) {
+    members.push_back({.weight = place.weights[i], .host = place.hosts.empty() ? i : place.hosts[i]});
+  }
+  constexpr std::size_t kRotations = 8;  // enough that nobody depends on one other alone
+  return {plan::topology_for(sync.topology, members.size()), members,
+          place.changing ? std::min(kRotations, members.size()) : 1};
+}
+
 void check_sync(const config::Settings& settings, std::size_t layers) {
   const config::Sync& sync = settings.sync;
   const std::string method = method_name(sync);
@@ -119,21 +121,23 @@ void check_sync(const config::Settings& settings, std::size_t layers) {
 bool can_change(const config::Settings& settings) {
   const std::string method = method_name(settings.sync);
   if (method == "none") return true;
-  return (method == "allreduce" || is_local(method)) && settings.sync.codec != "int8" && !settings.sync.average_moments;
+  if (method == "gossip") return settings.sync.codec == "none";
+  return settings.sync.codec != "int8" && !settings.sync.average_moments;
 }
 
 void check_method(const config::Settings& settings, const Place& place) {
   if (place.changing && !can_change(settings)) {
     throw InputError(
-        "peers that come and go are not for sync.method gossip, sync.average_moments, or sync.codec \"int8\"");
+        "peers that come and go are not for sync.average_moments, sync.codec \"int8\", or gossip with any sync.codec");
   }
-  if (method_name(settings.sync) == "gossip") topology(settings.sync, place);  // throws if they cannot have it
+  if (method_name(settings.sync) == "gossip") topology_of(settings.sync, place);  // throws if they cannot have it
 }
 
 std::size_t method_slots(const config::Settings& settings, const Place& place) {
   const std::string method = method_name(settings.sync);
   const std::size_t buckets = sync::AllReduce::buckets(place.values, bucket_of(place));
   if (method == "allreduce") return buckets;
+  if (method == "gossip") return place.changing ? 1 : 0;
   if (!is_local(method)) return 0;
   const std::size_t fragments = fragments_of(settings.sync, place);
   const bool warms_up = method != "local-sgd" && settings.sync.warmup_steps > 0;
@@ -151,8 +155,9 @@ std::unique_ptr<sync::Method> make_method(const config::Settings& settings, cons
     const bool waits = sync.mode == "atc";
     const sync::GossipOptions options{
         .mode = waits ? sync::GossipMode::kAdaptThenCombine : sync::GossipMode::kCombineWhileComputing,
-        .consensus = sync.consensus};
-    return std::make_unique<sync::Gossip>(rounds, topology(sync, place), options);
+        .consensus = sync.consensus,
+        .changing = place.changing};
+    return std::make_unique<sync::Gossip>(rounds, topology_of(sync, place), options);
   }
   if (method == "local-sgd")
     return std::make_unique<sync::LocalSgd>(rounds, share, local_options(sync, place, holds_up));

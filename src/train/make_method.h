@@ -7,6 +7,7 @@
 
 #include "config/settings.h"
 #include "model/model.h"
+#include "plan/topology.h"
 #include "sync/local_rounds.h"
 #include "sync/method.h"
 #include "wire/swarm_message.h"
@@ -29,6 +30,9 @@ struct Place {
 // Throws InputError, one sentence that names the key, if no swarm can have what [sync] asks for with a model of so many
 // layers.
 void check_sync(const config::Settings& settings, std::size_t layers);
+
+// Who mixes with whom in gossip. Throws InputError if these clusters cannot have that topology.
+plan::Topology topology_of(const config::Sync& sync, const Place& place);
 
 // Whether those who are left can go on with the method when peers are lost.
 bool can_change(const config::Settings& settings);

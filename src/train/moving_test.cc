@@ -96,7 +96,8 @@ TEST(MovingTest, SomeRunsStayAsTheyArePlanned) {
   EXPECT_FALSE(can({"swarm.clusters=2"}));
   EXPECT_FALSE(can({"sync.method=palsgd"}));
   EXPECT_TRUE(can({"sync.method=palsgd", "sync.pull=every-step"}));
-  EXPECT_FALSE(can({"sync.method=gossip"}));
+  EXPECT_TRUE(can({"sync.method=gossip"}));
+  EXPECT_FALSE(can({"sync.method=gossip", "sync.codec=bf16"}));
   EXPECT_FALSE(can({"sync.method=none"})) << "each copy is something of its own";
 }
 

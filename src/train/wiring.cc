@@ -222,10 +222,12 @@ Ring Wiring::ring(std::size_t number) {
   if (ring.place.changing) {
     const std::size_t everybody = clusters_.ranks.size();
     const bool keeps_equal = ring_of_all(settings);
-    ring.rounds = with_fault(changing_rounds(number, {.slots = slots,
-                                                      .group = keeps_equal ? everybody : group_of(settings),
-                                                      .codec = collective::parse_codec(settings.sync.codec),
-                                                      .robust = collective::parse_robust(settings.sync.robust)}));
+    sync::ChangingRoundsOptions training{.slots = slots,
+                                         .group = keeps_equal ? everybody : group_of(settings),
+                                         .codec = collective::parse_codec(settings.sync.codec),
+                                         .robust = collective::parse_robust(settings.sync.robust)};
+    if (settings.sync.method == "gossip") training.topology = topology_of(settings.sync, ring.place);
+    ring.rounds = with_fault(changing_rounds(number, std::move(training)));
     sync::ChangingRoundsOptions exact{.apart = true, .slots = Member::exact_slots(true), .group = everybody};
     if (settings.sync.robust != "off") {
       exact.robust = collective::Robust::kTrimmedMean;  // norms of copies say nothing
