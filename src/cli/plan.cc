@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -57,17 +58,15 @@ std::string text_of(double seconds) {
   return format_duration(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds)));
 }
 
+config::Settings settings_for(const config::DescribedSwarm& described, const SettingsOptions& wanted) {
+  const auto file = wanted.file.empty() ? std::nullopt : std::optional<std::filesystem::path>(wanted.file);
+  return config::load(file, wanted.overrides, described);
+}
+
 Planned make_plan(const PlanOptions& options) {
-  SettingsOptions wanted = options.settings;
   std::optional<config::DescribedSwarm> described;
-  if (!options.peers.empty()) {
-    described = config::load_peers(options.peers);
-    std::int64_t peers = 0;
-    for (const config::DescribedPeer& peer : described->peers) peers += peer.count;
-    wanted.overrides.insert(wanted.overrides.begin(), fmt::format("swarm.peers={}", peers));
-  }
-  config::Settings settings = wanted.load();
-  if (described) settings.peers.clear();
+  if (!options.peers.empty()) described = config::load_peers(options.peers);
+  config::Settings settings = described ? settings_for(*described, options.settings) : options.settings.load();
   train::use_threads(settings.train.threads);
   train::warm_up();
   train::Blueprint blueprint = train::make_blueprint(std::move(settings));

@@ -73,11 +73,16 @@ struct Scenario {
   bool operator==(const Scenario&) const = default;
 };
 
-// Throws InputError, one sentence that names the file, line and key, as load() does.
+// Throws InputError, one sentence that names the file, line and key, as load() does, or if there are too many peers.
 DescribedSwarm load_peers(const std::filesystem::path& file);
 
 // The same from text, which errors call `name`.
 DescribedSwarm parse_peers(std::string_view text, const std::string& name);
+
+// As load(), for peers that are described elsewhere: there are as many as those, whatever `file` and `overrides` say of
+// their number, and of local ones.
+Settings load(const std::optional<std::filesystem::path>& file, std::span<const std::string> overrides,
+              const DescribedSwarm& swarm);
 
 // The complete file, with a comment for every key. Loading it gives an equal description.
 std::string to_toml(const DescribedSwarm& swarm);

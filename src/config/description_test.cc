@@ -53,6 +53,7 @@ TEST(DescriptionTest, WhatIsWrongIsNamedWithItsLine) {
   EXPECT_THAT(refusal("[[peer]]\nspeed = 0\n"), HasSubstr("peers.toml:2: peer.0.speed"));
   EXPECT_THAT(refusal("[[peer]]\nnetwork = \"modem\"\n"), HasSubstr("peer.0.network"));
   EXPECT_THAT(refusal("[[peer]]\ncount = 0\n"), HasSubstr("peer.0.count"));
+  EXPECT_THAT(refusal("[[peer]]\ncount = 90000\n[[peer]]\ncount = 90000\n"), HasSubstr("180000 peers"));
   EXPECT_THAT(refusal("[[peer]]\n[[link]]\nbandwith = \"1gbit\"\n"), HasSubstr("bandwidth"));
   EXPECT_THAT(refusal("[train]\nsteps = 3\n[[peer]]\n"), HasSubstr("train"));
 }
@@ -64,6 +65,16 @@ TEST(ChangedTest, OverridesSettingsAndChecksThem) {
   EXPECT_EQ(other.sync.interval, 64);
   EXPECT_EQ(other.swarm.peers, 4);
   EXPECT_THROW(changed(settings, std::vector<std::string>{"swarm.clusters=5"}), InputError);
+}
+
+// Whatever settings say of how many there are, and of those on this computer.
+TEST(DescriptionTest, SettingsAreForAsManyPeersAsAreDescribed) {
+  const DescribedSwarm swarm = parse_peers("[[peer]]\ncount = 3\n[[peer]]\n", "peers.toml");
+  const std::vector<std::string> more = {"swarm.peers=8", "peer.7.speed=0.5", "swarm.clusters=4"};
+  const Settings settings = load({}, more, swarm);
+  EXPECT_EQ(settings.swarm.peers, 4);
+  EXPECT_TRUE(settings.peers.empty());
+  EXPECT_THROW(load({}, std::vector<std::string>{"swarm.peers=8", "swarm.clusters=8"}, swarm), InputError);
 }
 
 constexpr const char* kScenario = R"(

@@ -207,12 +207,39 @@ void check(const Settings& settings, const std::string& name) {
   if (!problem.empty()) throw InputError("{}{}", name.empty() ? "" : name + ": ", problem);
 }
 
-}  // namespace
-
-Settings load(const std::optional<std::filesystem::path>& file, std::span<const std::string> overrides) {
+Settings load_unchecked(const std::optional<std::filesystem::path>& file, std::span<const std::string> overrides) {
   Settings settings;
   if (file) settings = read_text(read_file(*file, kLargestFile), file->string());
   for (const std::string& text : overrides) apply_override(settings, text);
+  return settings;
+}
+
+std::int64_t count_of(const DescribedSwarm& swarm) {
+  std::int64_t peers = 0;
+  for (const DescribedPeer& peer : swarm.peers) peers += peer.count;
+  return peers;
+}
+
+void check(const DescribedSwarm& swarm, const std::string& name) {
+  if (swarm.peers.empty()) throw InputError("{}: there is no peer; add a table [[peer]] for each", name);
+  if (count_of(swarm) > static_cast<std::int64_t>(kMostPeers)) {
+    throw InputError("{}: there are {} peers, but there can be at most {}", name, count_of(swarm), kMostPeers);
+  }
+}
+
+}  // namespace
+
+Settings load(const std::optional<std::filesystem::path>& file, std::span<const std::string> overrides) {
+  Settings settings = load_unchecked(file, overrides);
+  check(settings, file ? file->string() : "");
+  return settings;
+}
+
+Settings load(const std::optional<std::filesystem::path>& file, std::span<const std::string> overrides,
+              const DescribedSwarm& swarm) {
+  Settings settings = load_unchecked(file, overrides);
+  settings.peers.clear();
+  settings.swarm.peers = count_of(swarm);
   check(settings, file ? file->string() : "");
   return settings;
 }
@@ -237,7 +264,7 @@ DescribedSwarm parse_peers(std::string_view text, const std::string& name) {
   DescribedSwarm swarm;
   const Value document = internal::parse_document(text, name);
   read_document(swarm, std::get<Value::Table>(document.content));
-  if (swarm.peers.empty()) throw InputError("{}: there is no peer; add a table [[peer]] for each", name);
+  check(swarm, name);
   return swarm;
 }
 
@@ -250,13 +277,8 @@ Scenario parse_scenario(std::string_view text, const std::string& name, std::spa
   const Value document = internal::parse_document(text, name);
   read_document(scenario, std::get<Value::Table>(document.content));
   for (const std::string& override : overrides) apply_override(scenario, override);
-  if (scenario.swarm.peers.empty()) throw InputError("{}: there is no peer; add a table [[peer]] for each", name);
-  std::int64_t peers = 0;
-  for (const DescribedPeer& peer : scenario.swarm.peers) peers += peer.count;
-  if (peers > static_cast<std::int64_t>(kMostPeers)) {
-    throw InputError("{}: there are {} peers, but there can be at most {}", name, peers, kMostPeers);
-  }
-  scenario.settings.swarm.peers = peers;
+  check(scenario.swarm, name);
+  scenario.settings.swarm.peers = count_of(scenario.swarm);
   check(scenario.settings, name);
   return scenario;
 }

@@ -308,7 +308,7 @@ Task<std::vector<SurveyedLink>> survey(Clock& clock, std::size_t rank, std::vect
   co_await std::move(ending);
   std::vector<SurveyedLink> result;
   for (auto& [other, way] : found) {
-    way.bandwidth = std::max(way.bandwidth, way.while_sharing);  // it can do at least that
+    if (way.bandwidth > 0) way.bandwidth = std::max(way.bandwidth, way.while_sharing);  // it can do at least that
     result.push_back(way);
   }
   co_return result;

@@ -12,8 +12,8 @@ namespace rookery::measure {
 // The way from another peer to this one.
 struct SurveyedLink {
   std::size_t peer = 0;      // its rank
-  double bandwidth = 0;      // bytes/s from there to here
-  double latency = 0;        // seconds, one way
+  double bandwidth = 0;      // bytes/s from there to here; 0: the two have not met
+  double latency = 0;        // seconds, one way; 0: likewise
   double while_sharing = 0;  // bytes/s while it was sending to others, too; 0: not tried
 
   bool operator==(const SurveyedLink&) const = default;

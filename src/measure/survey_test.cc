@@ -1,5 +1,6 @@
 #include "measure/survey.h"
 
+#include <algorithm>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -75,6 +76,8 @@ TEST(SurveyTest, ManyPeersMeetSomeOfTheOthers) {
   for (const auto& links : result.links) {
     EXPECT_GE(links.size(), 5u);
     EXPECT_LE(links.size(), 7u);
+    for (const SurveyedLink& link : links) EXPECT_EQ(link.bandwidth > 0, link.latency > 0) << "both, or it was not met";
+    EXPECT_EQ(std::ranges::count_if(links, [](const SurveyedLink& link) { return link.latency > 0; }), 5);
   }
 }
 

@@ -189,7 +189,7 @@ std::vector<std::size_t> ring_order(const Swarm& swarm, const Formation& cluster
     order.push_back(*next);
     left.erase(next);
   }
-  if (clusters.size() < 4 || clusters.size() > kMostImproved) return order;
+  if (clusters.size() < 3 || clusters.size() > kMostImproved) return order;  // of two there is only one ring
   auto worth = ways.of(order);
   for (bool better = true; better;) {
     better = false;

@@ -28,8 +28,9 @@ double step_of(const Forming& forming, std::span<const std::size_t> peers);
 // Empty if there is no way that the model fits. Requires: 0 < clusters <= peers
 Formation form(const Forming& forming, std::size_t clusters);
 
-// Puts clusters into the order of their rings: of all links from one to the next the slowest is as fast as can be, and
-// then all of them together. `cuts`: of each cluster.
+// Puts clusters into the order of their rings, so that of all links from one to the next the slowest is fast, and then
+// all of them together: each is followed by the one to which its link is fastest, then, of up to 64, parts of the order
+// are turned round for as long as that helps. `cuts`: of each cluster.
 std::vector<std::size_t> ring_order(const Swarm& swarm, const Formation& clusters, std::span<const Cut> cuts,
                                     std::size_t layers);
 

@@ -39,12 +39,16 @@ class Planner {
 
   std::vector<Option> decide() {
     check(swarm_);
-    if (wishes_.sizes) {
-      add_with(*wishes_.sizes);
-    } else {
-      add_all();
+    try {
+      if (wishes_.sizes) {
+        add_with(*wishes_.sizes);
+      } else {
+        add_all();
+      }
+      if (options_.empty()) refuse();
+    } catch (const InputError& error) {
+      blame_the_smallest(error.what());
     }
-    if (options_.empty()) refuse();
     sort_options();
     keep_best_of_each();
     if (!wishes_.sizes && swarm_.peers.size() <= kSmallSwarm) refine();
@@ -255,6 +259,58 @@ class Planner {
     throw InputError(
         "these {} peers cannot make clusters in which the model fits; say in swarm.clusters how they should",
         swarm_.peers.size());
+  }
+
+  // What is missing, and who cannot hold even the smallest layer, whichever stage it is.
+  [[noreturn]] void blame_the_smallest(const std::string& missing) const {
+    constexpr std::size_t kMostNamed = 8;
+    const Bytes least = least_of_a_stage();
+    Swarm others{.cores = swarm_.cores};
+    std::vector<std::string> small;
+    std::vector<std::optional<std::size_t>> places;  // among the others
+    for (std::size_t peer = 0; peer < swarm_.peers.size(); ++peer) {
+      const bool is_small = memory_of(peer) < least;
+      places.push_back(is_small ? std::nullopt : std::optional(others.peers.size()));
+      if (!is_small) others.peers.push_back(swarm_.peers[peer]);
+      const std::string& name = swarm_.peers[peer].name;
+      if (is_small) small.push_back(name.empty() ? fmt::format("peer {}", peer) : name);
+    }
+    if (small.empty() || others.peers.empty()) throw InputError(missing);
+    for (const auto& [ends, link] : swarm_.links) {
+      const auto from = places[ends.first], to = places[ends.second];
+      if (from && to) others.links[{*from, *to}] = link;
+    }
+    const char* them = small.size() > 1 ? "them" : "it";
+    if (small.size() > kMostNamed) {
+      const std::size_t more = small.size() - kMostNamed;
+      small.resize(kMostNamed);
+      small.push_back(fmt::format("and {} more", more));
+    }
+    throw InputError("{}; {} cannot hold even the smallest layer ({}){}", missing, fmt::join(small, ", "),
+                     format_bytes(least), can_do(others) ? fmt::format("; the others can train without {}", them) : "");
+  }
+
+  Bytes least_of_a_stage() const {
+    Bytes least = std::numeric_limits<Bytes>::max();
+    for (const ScheduleOptions& schedule : wishes_.schedules) {
+      const Keeping own = keeping(wishes_.methods.front(), 1, schedule.schedule);
+      for (std::size_t i = 0; i < job_.model.size(); ++i) {
+        const StagePlace last{job_.model.size() - 1, job_.model.size()};  // where least is on its way
+        least = std::min(least, stage_memory(job_.model, {i, i + 1}, schedule, last, own).total());
+      }
+    }
+    return least;
+  }
+
+  bool can_do(const Swarm& swarm) const {
+    Wishes wishes = wishes_;
+    wishes.sizes.reset();  // they are of all
+    wishes.cut.reset();
+    try {
+      return !Planner(job_, swarm, wishes).decide().empty();
+    } catch (const InputError&) {
+      return false;
+    }
   }
 
   const Job& job_;

@@ -37,7 +37,8 @@ double worth(const Candidate& candidate, Goal goal);
 // Every schedule and method with the best clusters for it, the best of them first. A method that talks less, or a stale
 // gradient, has to be better by more than what predictions are wrong by.
 //
-// Throws InputError, one sentence, if there is no way that the model fits: what is missing.
+// Throws InputError, one sentence, if there is no way that the model fits: what is missing, and which peers can hold
+// nothing of it, so that it may work without them.
 std::vector<Option> decide(const Job& job, const Swarm& swarm, const Wishes& wishes);
 
 // Why an option is not the best one.

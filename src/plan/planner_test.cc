@@ -113,6 +113,47 @@ TEST(PlannerTest, WhatNobodyCanHoldAloneIsShared) {
   }
 }
 
+std::string refusal(const Job& job, const Swarm& swarm, const Wishes& wishes) {
+  try {
+    decide(job, swarm, wishes);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// One that can hold nothing would end it for all.
+TEST(PlannerTest, WhoeverCanHoldNothingIsNamed) {
+  const Job job{.model = layers(4), .samples = 8};
+  Swarm swarm;
+  swarm.peers.resize(3);
+  for (std::size_t i = 0; i < 3; ++i) swarm.peers[i].name = fmt::format("p{}", i), swarm.peers[i].memory = 1 << 30;
+  swarm.links[{0, 2}] = {.bandwidth = 1e6};
+  EXPECT_EQ(refusal(job, swarm, all_of(4)), "");
+  swarm.peers[1].memory = 1 << 20;
+  const std::string one = refusal(job, swarm, all_of(4));
+  EXPECT_THAT(one, HasSubstr("the model does not fit: even with the best cut stage"));
+  EXPECT_THAT(one, HasSubstr("its peer may use 1.0 MiB"));
+  EXPECT_THAT(one, HasSubstr("; p1 cannot hold even the smallest layer ("));
+  EXPECT_THAT(one, HasSubstr("the others can train without it"));
+  Wishes pipeline = all_of(4);
+  pipeline.sizes = std::vector<std::size_t>{3};
+  EXPECT_THAT(refusal(job, swarm, pipeline), HasSubstr("p1 cannot hold even"));
+
+  swarm.peers.resize(12, swarm.peers[1]);  // more than there are layers: some of them would be left out
+  const std::string many = refusal(job, swarm, all_of(4));
+  EXPECT_THAT(many, HasSubstr("and 2 more cannot hold even"));
+  EXPECT_THAT(many, HasSubstr("the others can train without them"));
+
+  swarm.peers.resize(2);
+  swarm.links.clear();
+  swarm.peers[0].memory = 30 << 20;  // a layer, but not all of them
+  EXPECT_THAT(refusal(job, swarm, all_of(4)), HasSubstr("p1 cannot hold even"));
+  EXPECT_THAT(refusal(job, swarm, all_of(4)), testing::Not(HasSubstr("the others can train")));
+  swarm.peers[0].memory = 1 << 20;
+  EXPECT_THAT(refusal(job, swarm, all_of(4)), testing::Not(HasSubstr("cannot hold"))) << "nobody can";
+}
+
 TEST(PlannerTest, SlowPeersDoNotHoldUpFastOnes) {
   const Job job{.model = layers(12), .samples = 8};
   Swarm swarm;
@@ -144,6 +185,19 @@ TEST(PlannerTest, RingsAvoidTheSlowestLink) {
   for (std::size_t i = 0; i < order.size(); ++i) {
     EXPECT_EQ(swarm.link(order[i], order[(i + 1) % 6]).bandwidth, 1e8);
   }
+}
+
+// What is fast there may be slow back: three clusters have two rings.
+TEST(PlannerTest, ThreeClustersGoTheFasterWayRound) {
+  Swarm swarm;
+  swarm.peers.resize(3);
+  const Formation clusters = {{0}, {1}, {2}};
+  const std::vector<Cut> cuts(3, Cut{{0, 3}});
+  for (std::size_t i = 0; i < 3; ++i)
+    swarm.links[{i, (i + 1) % 3}] = swarm.links[{(i + 1) % 3, i}] = {.bandwidth = 1e7};
+  swarm.links[{0, 1}].bandwidth = 1e9;  // the best of all, which leads to
+  swarm.links[{1, 2}].bandwidth = 1e5;  // the worst
+  EXPECT_EQ(ring_order(swarm, clusters, cuts, 3), (std::vector<std::size_t>{0, 2, 1}));
 }
 
 TEST(PlannerTest, TheSamePeersGiveTheSamePlan) {

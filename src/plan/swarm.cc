@@ -47,6 +47,33 @@ bool Swarm::are_together(std::size_t one, std::size_t other) const {
   return !is_measured && !peers[one].host.empty() && peers[one].host == peers[other].host;
 }
 
+Link usual_link(const Swarm& swarm) {
+  std::vector<double> bandwidths, latencies;
+  for (const auto& [ends, link] : swarm.links) {
+    bandwidths.push_back(link.bandwidth);
+    if (link.latency > 0) latencies.push_back(link.latency);
+  }
+  const auto middle = [](std::vector<double>& values) {
+    const auto half = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::ranges::nth_element(values, half);
+    return *half;
+  };
+  Link usual;
+  if (!bandwidths.empty()) usual.bandwidth = middle(bandwidths);
+  if (!latencies.empty()) usual.latency = middle(latencies);
+  return usual;
+}
+
+void fill_in(Swarm& swarm, const Link& usual) {
+  for (std::size_t from = 0; from < swarm.peers.size(); ++from) {
+    for (std::size_t to = 0; to < swarm.peers.size(); ++to) {
+      if (from == to) continue;
+      Link& link = swarm.links.try_emplace({from, to}, usual).first->second;
+      if (link.latency == 0) link.latency = usual.latency;
+    }
+  }
+}
+
 Card preset(std::string_view name) {
   constexpr double kMegabit = 1e6 / 8;
   static const std::map<std::string, Card, std::less<>> kPresets = {

@@ -57,6 +57,13 @@ struct Swarm {
   bool are_together(std::size_t one, std::size_t other) const;
 };
 
+// What links usually are here: the middle one of the bandwidths that were measured, and of the latencies (0: not
+// measured). Without any, as fast as can be.
+Link usual_link(const Swarm& swarm);
+
+// From now on there is a link between any two peers: what was not measured of it is as `usual`.
+void fill_in(Swarm& swarm, const Link& usual);
+
 // How a computer is usually connected: bytes/s out and in, and seconds to the middle of the network. By name: lan,
 // home-broadband, campus, transatlantic, datacenter. Throws InputError on another one.
 struct Card {

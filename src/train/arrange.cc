@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/suggest.h"
 #include "collective/codec.h"
 #include "measure/survey.h"
@@ -36,6 +37,8 @@ constexpr double kSlowestLayer = 3600;   // seconds
 constexpr double kSlowestStep = 86400;
 constexpr double kSlowestLink = 100;    // bytes/s
 constexpr double kLongestLatency = 60;  // seconds
+
+constexpr std::size_t kMostDescribedLinks = 2'000'000;  // between two peers each
 
 Bytes memory_of_links(std::size_t peers) { return kBytesPerLink * static_cast<Bytes>(peers - 1); }
 
@@ -257,10 +260,12 @@ plan::Swarm swarm_of(const std::vector<swarm::Means>& means, bool local) {
       peer.memory = std::max<Bytes>(0, usable - memory_of_links(means.size()));
     }
     for (const wire::SurveyedLink& link : own.links) {
-      if (link.peer >= means.size() || link.bandwidth <= 0) continue;
-      swarm.links[{link.peer, i}] = {std::max(link.bandwidth, kSlowestLink), std::min(link.latency, kLongestLatency)};
+      const double carried = std::max(link.bandwidth, link.while_sharing);  // where the two have not met: at least that
+      if (link.peer >= means.size() || carried <= 0) continue;
+      swarm.links[{link.peer, i}] = {std::max(carried, kSlowestLink), std::min(link.latency, kLongestLatency)};
     }
   }
+  if (!swarm.links.empty()) plan::fill_in(swarm, plan::usual_link(swarm));  // where not all have met
   find_cards(means, swarm);
   return swarm;
 }
@@ -329,6 +334,7 @@ plan::Swarm described_swarm(const config::DescribedSwarm& description, const Pro
       peer.latency = described.latency ? std::chrono::duration<double>(*described.latency).count() : card.latency;
     }
   }
+  std::size_t links = 0;
   for (const config::DescribedLink& described : description.links) {
     for (const std::string* const end : {&described.from, &described.to}) {
       if (by_name.contains(*end)) continue;
@@ -336,10 +342,18 @@ plan::Swarm described_swarm(const config::DescribedSwarm& description, const Pro
       for (const auto& [name, peers] : by_name) known.push_back(name);
       throw InputError("a link goes to '{}', but there is no such peer{}", *end, did_you_mean(*end, known));
     }
+    const std::vector<std::size_t>&senders = by_name[described.from], &receivers = by_name[described.to];
+    links += senders.size() * receivers.size();
+    if (links > kMostDescribedLinks) {
+      throw InputError(
+          "from {} '{}' to {} '{}' there are too many links, of which there can be {} in all; describe how these peers "
+          "are connected by their network, uplink, downlink and latency",
+          senders.size(), described.from, receivers.size(), described.to, kMostDescribedLinks);
+    }
     plan::Link link{.latency = std::chrono::duration<double>(described.latency).count()};
     if (described.bandwidth) link.bandwidth = *described.bandwidth / 8;
-    for (const std::size_t from : by_name[described.from]) {
-      for (const std::size_t to : by_name[described.to]) {
+    for (const std::size_t from : senders) {
+      for (const std::size_t to : receivers) {
         if (from != to) swarm.links[{from, to}] = swarm.links[{to, from}] = link;
       }
     }
@@ -446,11 +460,13 @@ std::vector<plan::Option> options_for(const Blueprint& blueprint, const config::
   return plan::decide(job, swarm, wishes);
 }
 
-void arrange(const Blueprint& blueprint, const plan::Swarm& swarm, wire::Plan& plan) {
-  const auto layers_fit = [&](const plan::Peer& peer) {
-    return !peer.layers || peer.layers->size() == blueprint.model->size();
-  };
-  if (!std::ranges::all_of(swarm.peers, layers_fit)) throw InputError("a peer has measured another model");
+void arrange(const Blueprint& blueprint, plan::Swarm swarm, wire::Plan& plan) {
+  for (plan::Peer& peer : swarm.peers) {
+    if (!peer.layers || peer.layers->size() == blueprint.model->size()) continue;
+    spdlog::warn("{} has measured {} layers, but the model has {}: it is planned with as if it had measured none",
+                 peer.name, peer.layers->size(), blueprint.model->size());
+    peer.layers.reset();
+  }
   const auto has_layers = [](const plan::Peer& peer) { return peer.layers != nullptr; };
   const bool is_measured = std::ranges::all_of(swarm.peers, has_layers);
   arrange(blueprint, job_of(blueprint, is_measured ? layer_sizes(blueprint) : measure_profile(blueprint).layers), swarm,

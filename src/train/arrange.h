@@ -12,14 +12,14 @@
 
 namespace rookery::train {
 
-// The peers and their links as the planner sees them. `local`: they share the processors of this computer, whichever
-// hosts they pretend to be.
+// The peers and their links as the planner sees them; where not all of these were surveyed, the others are as usual.
+// `local`: they share the processors of this computer, whichever hosts they pretend to be.
 plan::Swarm swarm_of(const std::vector<swarm::Means>& means, bool local);
 
 // The same of the peers that [[peer]] describes, with links as in [network], if they were on this computer.
 plan::Swarm described_swarm(const config::Settings& settings, const Profile& profile);
 
-// The same of computers that are described in words.
+// The same of computers that are described in words. Throws InputError, one sentence, if it cannot be.
 plan::Swarm described_swarm(const config::DescribedSwarm& description, const Profile& profile);
 
 // Takes in what a peer's links from others turned out to be in training: those that were faster than measured. One that
@@ -45,8 +45,9 @@ std::vector<plan::Option> options_for(const Blueprint& blueprint, const config::
                                       const plan::Job& job, const plan::Swarm& swarm);
 
 // Gives every peer of a plan its cluster, stage and layers: the best of those options. The plan has what was decided as
-// settings, and says how long a step is expected to take, if the peers have measured their layers.
-void arrange(const Blueprint& blueprint, const plan::Swarm& swarm, wire::Plan& plan);
+// settings, and says how long a step is expected to take, if the peers have measured their layers. One that has
+// measured those of another model counts as one that has not.
+void arrange(const Blueprint& blueprint, plan::Swarm swarm, wire::Plan& plan);
 
 // The same for a job whose layers are known. Returns what was chosen.
 plan::Option arrange(const Blueprint& blueprint, const plan::Job& job, const plan::Swarm& swarm, wire::Plan& plan);

@@ -70,6 +70,20 @@ TEST(ArrangeTest, CutsByHandAreTakenAsTheyAre) {
   EXPECT_GT(plan.border_bytes, 0u);
 }
 
+// Nor does it end the run of all others.
+TEST(ArrangeTest, WhoeverHasMeasuredAnotherModelCountsAsNotMeasured) {
+  std::vector<swarm::Means> means(3);
+  for (swarm::Means& own : means) own.ready.layers.assign(8, {.forward = 0.01, .backward = 0.02});
+  const std::vector<std::string> settings = {"swarm.peers=3", "swarm.clusters=1"};
+  EXPECT_GT(arranged(settings, means).step_seconds, 0);
+  for (const std::size_t layers : {7u, 1000u}) {
+    means[1].ready.layers.assign(layers, {.forward = 100, .backward = 200});
+    const wire::Plan plan = arranged(settings, means);
+    EXPECT_THAT(sizes_of(plan), ElementsAre(3));
+    EXPECT_EQ(plan.step_seconds, 0) << "nobody knows";
+  }
+}
+
 TEST(ArrangeTest, AFasterPeerGetsMoreLayers) {
   const std::vector<swarm::Means> means = {with_speed(0.2), with_speed(1)};
   const wire::Plan plan = arranged({"swarm.peers=2", "swarm.clusters=1"}, means);
@@ -105,6 +119,22 @@ TEST(ArrangeTest, PeersAndLinksCanBePutInWords) {
   EXPECT_EQ(again.links.at({0, 1}), (plan::Link{.bandwidth = 1e6, .latency = 0.5}));
   EXPECT_EQ(again.links.at({1, 2}), (plan::Link{.bandwidth = 5e6}));
   EXPECT_FALSE(again.links.contains({0, 2}));
+}
+
+// Each with each, in three lines.
+TEST(ArrangeTest, TooManyLinksInWordsAreRefused) {
+  const auto described = [](int peers) {
+    const std::string text = fmt::format(
+        "[[peer]]\nname = \"lab\"\ncount = {}\n[[link]]\nfrom = \"lab\"\nto = \"lab\"\nlatency = \"1ms\"\n", peers);
+    return described_swarm(config::parse_peers(text, "peers.toml"), Profile{});
+  };
+  EXPECT_EQ(described(50).links.size(), 50u * 49);
+  try {
+    described(10'000);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("from 10000 'lab' to 10000 'lab'"));
+  }
 }
 
 // As few stages as fit, where there is nothing to gain by them, and each within what its peer may use.
@@ -152,6 +182,31 @@ TEST(ArrangeTest, ACardIsWhatAllLinksShare) {
   EXPECT_TRUE(std::isinf(found_uplink({{10e6, 10e6}, {10e6, 9e6}, {10e6, 10e6}, {10e6, 10e6}})));
   EXPECT_TRUE(std::isinf(found_uplink({{6e6, 6e6}, {6e6, 6e6}, {90e6, 6e6}, {6e6, 6e6}})))
       << "one link only seemed fast";
+}
+
+// A survey of many lets each meet some of the others, and a few more only while they send to others, too.
+TEST(ArrangeTest, LinksThatNobodyHasMeasuredAreAsTheOthersAre) {
+  std::vector<swarm::Means> means(4);
+  means[0].links = {{.peer = 1, .bandwidth = 1e6, .latency = 0.01}, {.peer = 2, .while_sharing = 4e6}};
+  means[1].links = {{.peer = 0, .bandwidth = 3e6, .latency = 0.03}};
+  means[2].links = {{.peer = 0, .bandwidth = 2e6, .latency = 0.02}, {.peer = 77, .bandwidth = 1, .latency = 1}};
+  means[3].links = {{.peer = 2, .bandwidth = 2e6, .latency = 0.02}};
+  const plan::Swarm swarm = swarm_of(means, false);
+  EXPECT_EQ(swarm.links.size(), 12u);
+  EXPECT_EQ(swarm.link(1, 0), (plan::Link{.bandwidth = 1e6, .latency = 0.01}));
+  EXPECT_EQ(swarm.link(0, 1), (plan::Link{.bandwidth = 3e6, .latency = 0.03}));
+  EXPECT_EQ(swarm.link(2, 0), (plan::Link{.bandwidth = 4e6, .latency = 0.02})) << "at least that";
+  EXPECT_EQ(swarm.link(3, 1), (plan::Link{.bandwidth = 2e6, .latency = 0.02}));
+  EXPECT_TRUE(swarm_of(std::vector<swarm::Means>(4), false).links.empty()) << "nothing was measured";
+}
+
+TEST(ArrangeTest, ALinkThatWasOnlySharedSaysNothingAboutACard) {
+  std::vector<swarm::Means> means(5);
+  for (std::size_t i = 1; i < 3; ++i) {
+    means[i].links = {{.peer = 0, .bandwidth = 10e6, .latency = 0.01, .while_sharing = 5e6}};
+    means[i + 2].links = {{.peer = 0, .while_sharing = 5e6}};
+  }
+  EXPECT_DOUBLE_EQ(swarm_of(means, false).peers.front().uplink, 10e6);
 }
 
 // What training has found out about links.

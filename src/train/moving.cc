@@ -16,37 +16,21 @@ namespace {
 constexpr double kHysteresis = 2;      // that moving has to bring, over what it costs
 constexpr double kLeastBetter = 1.15;  // than what there is: predictions are off by some percent
 
-plan::Link median_of(const std::map<std::pair<std::size_t, std::size_t>, plan::Link>& links) {
-  if (links.empty()) return {};
-  std::vector<double> bandwidths, latencies;
-  for (const auto& [ends, link] : links) {
-    bandwidths.push_back(link.bandwidth);
-    latencies.push_back(link.latency);
-  }
-  const auto middle = [](std::vector<double>& values) {
-    const auto half = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::ranges::nth_element(values, half);
-    return *half;
-  };
-  return {.bandwidth = middle(bandwidths), .latency = middle(latencies)};
-}
-
 // Those peers, with links as they were measured between any two of them, or as links usually are here.
 plan::Swarm swarm_among(const Prospect& prospect, std::vector<swarm::Means> means) {
   for (swarm::Means& own : means) own.links.clear();  // they are by ranks of another survey
   plan::Swarm swarm = swarm_of(means, prospect.local);
   std::map<std::string, std::size_t> before;
   for (std::size_t i = 0; i < prospect.measured.peers.size(); ++i) before[prospect.measured.peers[i].name] = i;
-  const plan::Link usual = median_of(prospect.measured.links);
   for (std::size_t from = 0; from < swarm.peers.size(); ++from) {
     for (std::size_t to = 0; to < swarm.peers.size(); ++to) {
-      if (from == to) continue;
       const auto a = before.find(swarm.peers[from].name), b = before.find(swarm.peers[to].name);
-      const bool both = a != before.end() && b != before.end();
-      const auto known = both ? prospect.measured.links.find({a->second, b->second}) : prospect.measured.links.end();
-      swarm.links[{from, to}] = known == prospect.measured.links.end() ? usual : known->second;
+      if (from == to || a == before.end() || b == before.end()) continue;
+      const auto known = prospect.measured.links.find({a->second, b->second});
+      if (known != prospect.measured.links.end()) swarm.links[{from, to}] = known->second;
     }
   }
+  plan::fill_in(swarm, plan::usual_link(prospect.measured));
   return swarm;
 }
 
@@ -97,7 +81,7 @@ double cost_of_moving(const plan::Swarm& swarm, double parameters) {
   constexpr double kPause = 8;                 // to end, join again and survey
   constexpr double kBytesOfParameter = 5 * 4;  // with moments, anchor and outer momentum
   constexpr double kWays = 2;                  // to the coordinator, and from there
-  return kPause + kWays * kBytesOfParameter * parameters / median_of(swarm.links).bandwidth;
+  return kPause + kWays * kBytesOfParameter * parameters / plan::usual_link(swarm).bandwidth;
 }
 
 bool is_worth_moving(const Prospect& prospect) {
