@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "net/tcp/route.h"
 #include "train/swarm_run.h"
+#include "wire/contact.h"
 
 namespace rookery::cli {
 namespace {
@@ -10,6 +12,15 @@ namespace {
 using dashboard::Command;
 using dashboard::Phase;
 using dashboard::View;
+
+// By which others reach whoever listens on all addresses of this computer.
+std::vector<std::string> dialable_hosts(const std::string& host) {
+  std::vector<std::string> hosts;
+  for (const std::string& address : net::dialable_addresses(net::join_host_port(host, 0), wire::kMaxAddresses)) {
+    hosts.push_back(net::parse_host_port(address).host);
+  }
+  return hosts;
+}
 
 // Why a wish cannot be fulfilled now, if so.
 std::optional<std::string> objection(Command command, Phase phase) {
@@ -33,8 +44,10 @@ std::optional<std::string> objection(Command command, Phase phase) {
 std::unique_ptr<dashboard::Dashboard> dashboard_for(const Shown& run, Wishes wishes) {
   const config::Settings& s = run.settings;
   if (s.dashboard.listen == "off") return nullptr;
-  dashboard::DashboardOptions options{
-      .listen = s.dashboard.listen, .certificate_file = s.dashboard.certificate, .key_file = s.dashboard.key};
+  dashboard::DashboardOptions options{.listen = s.dashboard.listen,
+                                      .certificate_file = s.dashboard.certificate,
+                                      .key_file = s.dashboard.key,
+                                      .dialable = dialable_hosts};
   options.run = {.name = s.name,
                  .model = std::string(run.model.kind()),
                  .data = run.data.info().description,
@@ -57,7 +70,9 @@ std::unique_ptr<dashboard::Dashboard> dashboard_for(const Shown& run, Wishes wis
         if (command == Command::kStop) wishes.stop();
         return std::nullopt;
       });
-  fmt::print(stderr, "dashboard: {}\n", shown->url());
+  for (std::size_t i = 0; i < shown->urls().size(); ++i) {
+    fmt::print(stderr, "{} {}\n", i == 0 ? "dashboard:" : "or:       ", shown->urls()[i]);
+  }
   if (!shown->fingerprint().empty()) {
     fmt::print(stderr, "its certificate has the fingerprint {}\n", shown->fingerprint());
   }

@@ -53,7 +53,7 @@ ordered_json to_json(const observe::Report& report, const ReportOptions& options
                               {"path", run.files.root.string()},
                               {"state", observe::state_of(run)},
                               {"steps", run.files.last_step},
-                              {"failures", run.files.incident_count()}});
+                              {"failures", run.files.failure_count()}});
   }
   if (!options.svg.empty()) object["svg"] = options.svg;
   if (!options.csv.empty()) object["csv"] = options.csv;

@@ -9,8 +9,6 @@
 #include <boost/beast/http.hpp>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
-
 namespace rookery::dashboard {
 namespace {
 
@@ -78,7 +76,9 @@ struct Client::Core {
 
   // Each operation has its time, whatever the other end does.
   void finish(const boost::system::error_code& error, const char* what) const {
-    if (error) throw Error("{}:{} {}: {}", url.host, url.port, what, error.message());
+    const bool is_distrust = error.category() == asio::error::get_ssl_category();
+    if (is_distrust) throw Error("{}:{} {}: {}", url.host, url.port, what, error.message());
+    if (error) throw NoAnswer("{}:{} {}: {}", url.host, url.port, what, error.message());
   }
 
   template <typename Start>

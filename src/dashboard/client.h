@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "base/error.h"
 #include "dashboard/view.h"
 
 namespace rookery::dashboard {
@@ -19,6 +20,12 @@ struct Url {
 // Throws InputError if it is none.
 Url parse_url(const std::string& text);
 
+// Whoever was asked cannot be reached, or says nothing: it may answer if it is asked again.
+class NoAnswer : public Error {
+ public:
+  using Error::Error;
+};
+
 // Asks a dashboard, from a program. Waits for the answer, ten seconds at most.
 class Client {
  public:
@@ -27,7 +34,8 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // Throws Error, one sentence, if it cannot be reached, is not who it should be, or wants another token.
+  // Throws NoAnswer if there is none, and another Error, one sentence, if it is not who it should be, or wants another
+  // token.
   Json brief();
 
  private:

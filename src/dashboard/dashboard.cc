@@ -1,5 +1,6 @@
 #include "dashboard/dashboard.h"
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <optional>
@@ -41,11 +42,24 @@ bool is_everywhere(const std::string& host) {
   return !error && address.is_unspecified();
 }
 
-Certificate certificate_for(const DashboardOptions& options, const std::string& host) {
+// Under which names others find it.
+std::vector<std::string> hosts_of(const DashboardOptions& options, const std::string& host) {
+  std::vector<std::string> hosts;
+  if (options.dialable && is_everywhere(host)) hosts = options.dialable(host);
+  if (hosts.empty()) hosts.push_back(host);
+  return hosts;
+}
+
+Certificate certificate_for(const DashboardOptions& options, std::vector<std::string> hosts) {
   if (options.certificate_file.empty() != options.key_file.empty()) {
     throw InputError("dashboard.certificate and dashboard.key belong together; give both or none");
   }
-  if (options.certificate_file.empty()) return self_signed({is_everywhere(host) ? "localhost" : host, "127.0.0.1"});
+  if (options.certificate_file.empty()) {
+    for (const char* own : {"localhost", "127.0.0.1"}) {
+      if (std::ranges::find(hosts, own) == hosts.end()) hosts.emplace_back(own);
+    }
+    return self_signed(hosts);
+  }
   return {read_file(options.certificate_file, kMostCertificateBytes),
           read_file(options.key_file, kMostCertificateBytes)};
 }
@@ -73,28 +87,28 @@ struct Dashboard::Core {
 
 Dashboard::Dashboard(DashboardOptions options, Site::Obey obey) : core_(std::make_unique<Core>()) {
   const Where at = where(options.listen);
+  const std::vector<std::string> hosts = hosts_of(options, at.host);
   const bool is_encrypted = !at.is_here || !options.certificate_file.empty();
   Certificate certificate;
   if (is_encrypted) {
-    certificate = certificate_for(options, at.host);
+    certificate = certificate_for(options, hosts);
     fingerprint_ = fingerprint_of(certificate.certificate);
   }
   const std::string token = new_token();
   core_->view.run = options.run;
   core_->call([&]() -> Task<> {
-    const auto make_site = [&](unsigned port) {
-      return Site({.token = token, .open = at.is_here, .encrypted = is_encrypted, .port = port}, built_in_pages(),
-                  std::move(obey));
-    };
+    Site site({.token = token, .open = at.is_here, .encrypted = is_encrypted}, built_in_pages(), std::move(obey));
     core_->server = std::make_unique<Server>(
         core_->loop.clock(),
         ServerOptions{.listen = options.listen, .certificate = certificate.certificate, .key = certificate.key},
-        core_->view, [core = core_.get()] { return core->seconds(); }, make_site);
+        core_->view, [core = core_.get()] { return core->seconds(); }, std::move(site));
     co_return;
   });
-  const std::string shown = at.host.find(':') != std::string::npos ? fmt::format("[{}]", at.host) : at.host;
-  url_ = fmt::format("{}://{}:{}/#token={}", is_encrypted ? "https" : "http", shown, core_->server->port(), token);
-  if (is_encrypted) url_ += "&certificate=" + fingerprint_;
+  for (const std::string& host : hosts) {
+    const std::string shown = host.find(':') != std::string::npos ? fmt::format("[{}]", host) : host;
+    urls_.push_back(fmt::format("{}://{}:{}/#token={}{}", is_encrypted ? "https" : "http", shown, core_->server->port(),
+                                token, is_encrypted ? "&certificate=" + fingerprint_ : ""));
+  }
 }
 
 Dashboard::~Dashboard() {

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/task.h"
 #include "dashboard/site.h"
@@ -13,6 +14,8 @@ namespace rookery::dashboard {
 struct DashboardOptions {
   std::string listen = "127.0.0.1:0";          // HOST:PORT
   std::string certificate_file{}, key_file{};  // in PEM; beyond this computer, one is made up if there is none
+  // By which hosts others reach whoever listens on this one, 0.0.0.0 or ::. Left out: it is not known.
+  std::function<std::vector<std::string>(const std::string& host)> dialable{};
   RunView run{};
 };
 
@@ -27,8 +30,10 @@ class Dashboard {
   Dashboard(const Dashboard&) = delete;
   Dashboard& operator=(const Dashboard&) = delete;
 
-  // Where it is, with the token: for whoever may do everything.
-  const std::string& url() const { return url_; }
+  // Where it is, with the token: for whoever may do everything. Others may reach it by several addresses; the best one
+  // is first.
+  const std::string& url() const { return urls_.front(); }
+  const std::vector<std::string>& urls() const { return urls_; }
 
   // Of the certificate, if it is encrypted; for people to compare.
   const std::string& fingerprint() const { return fingerprint_; }
@@ -44,7 +49,8 @@ class Dashboard {
  private:
   struct Core;
   std::unique_ptr<Core> core_;
-  std::string url_, fingerprint_;
+  std::vector<std::string> urls_;
+  std::string fingerprint_;
 };
 
 }  // namespace rookery::dashboard

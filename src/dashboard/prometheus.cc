@@ -85,7 +85,7 @@ void add_peers(const View& view, double seconds, Page& page) {
     const char *name, *type, *help;
     std::function<std::optional<double>(const PeerView&)> value;
   };
-  const std::array<Column, 7> columns = {{
+  const std::array<Column, 8> columns = {{
       {"rookery_peer_step", "gauge", "The last step that a peer has done.",
        [](const PeerView& peer) { return static_cast<double>(peer.step); }},
       {"rookery_peer_compute_seconds", "gauge", "Time of a step that a peer computes.",
@@ -96,6 +96,8 @@ void add_peers(const View& view, double seconds, Page& page) {
        [](const PeerView& peer) { return static_cast<double>(peer.bytes_sent); }},
       {"rookery_peer_received_bytes_total", "counter", "Bytes that a peer has received from others.",
        [](const PeerView& peer) { return static_cast<double>(peer.bytes_received); }},
+      {"rookery_peer_rounds_failed_total", "counter", "Rounds that failed for a peer, and were left out.",
+       [](const PeerView& peer) { return static_cast<double>(peer.rounds_failed); }},
       {"rookery_peer_sent_bytes_per_second", "gauge", "Bytes that a peer sends in a second.",
        [&](const PeerView& peer) { return peer.sends.at(seconds); }},
       {"rookery_peer_memory_bytes", "gauge", "Resident memory of a peer.",

@@ -1,7 +1,7 @@
 #include "dashboard/series.h"
 
 #include <cmath>
-#include <span>
+#include <utility>
 
 #include "base/error.h"
 
@@ -22,6 +22,8 @@ enum Column : std::size_t {
   kStepSeconds,
   kWaitShare
 };
+
+constexpr double kSmooth = 2;  // seconds over which a rate is taken at least, so that single steps do not matter
 
 bool is_of_last(std::size_t column) {
   return column <= kSeconds || column == kEvalLoss || column == kEvalAccuracy || column == kDistance ||
@@ -47,11 +49,7 @@ Row joined(std::span<const Row> rows) {
   return result;
 }
 
-}  // namespace
-
-Series::Series(std::size_t most) : most_(most) { ROOKERY_CHECK(most >= 2 && most % 2 == 0); }
-
-Row Series::row_of(const observe::StepMetrics& m) {
+Row row_of(const observe::StepMetrics& m) {
   Row row{};
   row[kStep] = static_cast<double>(m.step);
   row[kSeconds] = finite(m.seconds);
@@ -62,10 +60,6 @@ Row Series::row_of(const observe::StepMetrics& m) {
   row[kGradNorm] = finite(m.grad_norm);
   row[kDistance] = finite(m.consensus_distance);
   row[kDrift] = finite(m.drift);
-  if (before_ && m.seconds > before_->first && m.tokens >= before_->second) {
-    row[kTokens] = static_cast<double>(m.tokens - before_->second) / (m.seconds - before_->first);
-  }
-  before_ = {m.seconds, m.tokens};
   row[kStepSeconds] = finite(m.step_seconds);
   if (m.together) {
     const double busy = m.together->compute_seconds + m.together->wait_seconds;
@@ -74,30 +68,56 @@ Row Series::row_of(const observe::StepMetrics& m) {
   return row;
 }
 
+}  // namespace
+
+Series::Series(std::size_t most) : most_(most) { ROOKERY_CHECK(most >= 2 && most % 2 == 0); }
+
 void Series::add(const observe::StepMetrics& metrics) {
   take_back(metrics.step);
-  pending_.push_back(row_of(metrics));
+  const Mark end{.seconds = metrics.seconds, .tokens = metrics.tokens, .part = part_};
+  latest_ = row_of(metrics);
+  (*latest_)[kTokens] = tokens_per_second(end);
+  pending_.push_back(*latest_);
   if (pending_.size() < stride_) return;
-  rows_.push_back(joined(pending_));
+  append(pending_, end);
   pending_.clear();
   if (rows_.size() > most_) halve();
 }
 
+void Series::append(std::span<const Row> parts, const Mark& end) {
+  Row row = joined(parts);
+  if (const auto rate = tokens_per_second(end)) row[kTokens] = rate;
+  rows_.push_back(row);
+  ends_.push_back(end);
+}
+
+// From the end of the last row, or one that is long enough ago. The mean of rates would not be the rate of all.
+std::optional<double> Series::tokens_per_second(const Mark& end) const {
+  const Mark* begin = nullptr;
+  for (auto mark = ends_.rbegin(); mark != ends_.rend() && mark->part == end.part; ++mark) {
+    begin = &*mark;
+    if (end.seconds - begin->seconds >= kSmooth) break;
+  }
+  if (begin == nullptr || !(end.seconds > begin->seconds) || end.tokens < begin->tokens) return std::nullopt;
+  return finite(static_cast<double>(end.tokens - begin->tokens) / (end.seconds - begin->seconds));
+}
+
 void Series::take_back(std::int64_t step) {
   const auto is_later = [&](const Row& row) { return *row[kStep] >= static_cast<double>(step); };
-  if (std::erase_if(pending_, is_later) > 0) before_.reset();
-  if (rows_.empty() || !is_later(rows_.back())) return;
+  const bool is_within = std::erase_if(pending_, is_later) > 0, has_rows = !rows_.empty() && is_later(rows_.back());
+  if (is_within || has_rows) ++part_;
+  if (!has_rows) return;
   std::erase_if(rows_, is_later);
-  before_.reset();
+  ends_.resize(rows_.size());
   ++edition_;
 }
 
 void Series::halve() {
-  std::vector<Row> half;
+  const std::vector<Row> rows = std::exchange(rows_, {});
+  const std::vector<Mark> ends = std::exchange(ends_, {});
   std::size_t i = 0;
-  for (; i + 2 <= rows_.size(); i += 2) half.push_back(joined(std::span(rows_).subspan(i, 2)));
-  if (i < rows_.size()) pending_ = {rows_[i]};  // stands for half a row, and weighs a little more than it should
-  rows_ = std::move(half);
+  for (; i + 2 <= rows.size(); i += 2) append(std::span(rows).subspan(i, 2), ends[i + 1]);
+  if (i < rows.size()) pending_ = {rows[i]};  // stands for half a row, and weighs a little more than it should
   stride_ *= 2;
   ++edition_;
 }

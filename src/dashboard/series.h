@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "observe/metrics.h"
@@ -18,7 +19,8 @@ inline constexpr std::array<const char*, 12> kColumns = {
 using Row = std::array<std::optional<double>, kColumns.size()>;
 
 // How a run went, in rows that have room on a screen: when there are more than `most`, two become one, and so do all
-// that follow. Evaluations and distances stand in the row of their step; of the other columns a row has the mean.
+// that follow. Evaluations and distances stand in the row of their step; of the other columns a row has the mean, and
+// of tokens those of its time, or of the last seconds if it is shorter.
 class Series {
  public:
   // Requires: most is even and at least 2
@@ -28,19 +30,29 @@ class Series {
   void add(const observe::StepMetrics& metrics);
 
   const std::vector<Row>& rows() const { return rows_; }
-  std::size_t stride() const { return stride_; }      // steps in a row
-  std::uint64_t edition() const { return edition_; }  // counts up when rows that were there have changed
+  const std::optional<Row>& latest() const { return latest_; }  // the last step alone, whether or not its row is full
+  std::size_t stride() const { return stride_; }                // steps in a row
+  std::uint64_t edition() const { return edition_; }            // counts up when rows that were there have changed
 
  private:
-  Row row_of(const observe::StepMetrics& metrics);
+  // How far all was after a step.
+  struct Mark {
+    double seconds = 0;
+    std::int64_t tokens = 0;
+    std::uint64_t part = 0;  // counts up when steps are done again: nothing is compared with what was before
+  };
+
+  void append(std::span<const Row> parts, const Mark& end);
+  std::optional<double> tokens_per_second(const Mark& end) const;
   void take_back(std::int64_t step);
   void halve();
 
   std::size_t most_, stride_ = 1;
-  std::uint64_t edition_ = 0;
+  std::uint64_t edition_ = 0, part_ = 0;
   std::vector<Row> rows_;
-  std::vector<Row> pending_;                               // of the next row
-  std::optional<std::pair<double, std::int64_t>> before_;  // seconds and tokens after the step before
+  std::vector<Mark> ends_;    // of each row
+  std::vector<Row> pending_;  // of the next row
+  std::optional<Row> latest_;
 };
 
 }  // namespace rookery::dashboard

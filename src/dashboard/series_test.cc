@@ -79,6 +79,64 @@ TEST(SeriesTest, StaysWithinItsBoundAndKeepsEvaluations) {
   EXPECT_GE(evaluations, 15);
 }
 
+TEST(SeriesTest, TheLastStepIsKnownWhateverItsRow) {
+  Series series(4);
+  EXPECT_FALSE(series.latest());
+  for (std::int64_t i = 1; i <= 70; ++i) {
+    series.add(step(i, static_cast<double>(i)));
+    ASSERT_TRUE(series.latest());
+    EXPECT_THAT((*series.latest())[0], Optional(static_cast<double>(i)));
+    EXPECT_THAT((*series.latest())[2], Optional(static_cast<double>(i)));
+    if (i > 1) {
+      EXPECT_THAT((*series.latest())[9], Optional(200.0)) << i;
+    }
+  }
+  EXPECT_EQ(series.stride(), 16);
+  EXPECT_LT(*series.rows().back()[0], 70);
+}
+
+// One step takes ten seconds, the others a tenth of a second each: rates of steps have no mean that says anything.
+TEST(SeriesTest, RatesAreThoseOfAllTokensInTheTimeOfARow) {
+  Series series(10);
+  double seconds = 0;
+  for (std::int64_t i = 1; i <= 400; ++i) {
+    seconds += i % 10 == 0 ? 10 : 0.1;
+    series.add({.step = i, .seconds = seconds, .tokens = 100 * i});
+  }
+  ASSERT_GE(series.stride(), 40);
+  for (std::size_t i = 1; i < series.rows().size(); ++i) {
+    const double tokens = 100 * (*series.rows()[i][0] - *series.rows()[i - 1][0]);
+    EXPECT_THAT(series.rows()[i][9],
+                Optional(testing::DoubleNear(tokens / (*series.rows()[i][1] - *series.rows()[i - 1][1]), 1e-6)));
+  }
+}
+
+// Steps that are reported together say nothing of how fast they were.
+TEST(SeriesTest, RatesAreSmooth) {
+  Series series;
+  for (std::int64_t i = 1; i <= 1000; ++i) {
+    series.add(
+        {.step = i, .seconds = static_cast<double>(i / 10) + 0.001 * static_cast<double>(i % 10), .tokens = 100 * i});
+  }
+  for (std::size_t i = 50; i < series.rows().size(); ++i) {
+    ASSERT_TRUE(series.rows()[i][9]);
+    EXPECT_NEAR(*series.rows()[i][9], 1000, 500);
+  }
+}
+
+TEST(SeriesTest, RatesDoNotCountStepsTwice) {
+  Series series;
+  for (std::int64_t i = 1; i <= 10; ++i) series.add(step(i));
+  observe::StepMetrics again = step(7);
+  again.seconds = 30;
+  series.add(again);
+  EXPECT_EQ(series.rows().back()[9], std::nullopt);
+  again = step(8);
+  again.seconds = 30.5;
+  series.add(again);
+  EXPECT_THAT(series.rows().back()[9], Optional(200.0));
+}
+
 TEST(SeriesTest, StepsThatAreDoneAgainReplaceThoseBefore) {
   Series series;
   for (std::int64_t i = 1; i <= 10; ++i) series.add(step(i, 1));

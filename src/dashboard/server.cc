@@ -91,16 +91,16 @@ struct Visitor {
 
 class Server::Core : public std::enable_shared_from_this<Core> {
  public:
-  Core(Clock& clock, ServerOptions options, View& view, std::function<double()> seconds, const MakeSite& make_site)
+  Core(Clock& clock, ServerOptions options, View& view, std::function<double()> seconds, Site site)
       : clock_(clock),
         options_(std::move(options)),
         view_(view),
         seconds_(std::move(seconds)),
         acceptor_(clock.executor()),
+        site_(std::move(site)),
         tick_(clock) {
     if (!options_.certificate.empty()) use_certificate();
     listen();
-    site_.emplace(make_site(port_));
   }
 
   void start() { asio::co_spawn(clock_.executor(), accept(shared_from_this()), asio::detached); }
@@ -257,9 +257,9 @@ class Server::Core : public std::enable_shared_from_this<Core> {
         goes_on = false;
       } else {
         const Request request = request_of(parser.get());
-        answer = self->site_->answer(request, self->view_, self->seconds_());
+        answer = self->site_.answer(request, self->view_, self->seconds_());
         if (answer->upgrades && websocket::is_upgrade(parser.get())) {
-          auto looking = look_on(self, visitor, stream, parser.get(), self->site_->has_token(request));
+          auto looking = look_on(self, visitor, stream, parser.get(), answer->protocol, self->site_.has_token(request));
           co_await std::move(looking);
           co_return;
         }
@@ -279,7 +279,7 @@ class Server::Core : public std::enable_shared_from_this<Core> {
 
   template <typename Stream>
   static Task<> look_on(std::shared_ptr<Core> self, std::shared_ptr<Visitor> visitor, Stream& stream,
-                        const Parser::value_type& question, bool may_control) {
+                        const Parser::value_type& question, std::string protocol, bool may_control) {
     socket_of(stream).expires_never();  // it has its own idea of time
     websocket::stream<Stream&, false> socket(stream);
     auto timeouts = websocket::stream_base::timeout::suggested(beast::role_type::server);
@@ -288,6 +288,9 @@ class Server::Core : public std::enable_shared_from_this<Core> {
     socket.set_option(timeouts);
     socket.read_message_max(kMostBodyBytes);
     socket.text(true);
+    socket.set_option(websocket::stream_base::decorator([protocol](websocket::response_type& response) {
+      if (!protocol.empty()) response.set(http::field::sec_websocket_protocol, protocol);
+    }));
     auto accepting = socket.async_accept(question, kAwaitable);
     co_await std::move(accepting);
     visitor->looks_on = true;
@@ -385,7 +388,7 @@ class Server::Core : public std::enable_shared_from_this<Core> {
   std::optional<asio::ssl::context> tls_;
   asio::basic_socket_acceptor<tcp, Executor> acceptor_;
   unsigned port_ = 0;
-  std::optional<Site> site_;
+  Site site_;
   Changes changes_;
   std::list<std::shared_ptr<Visitor>> visitors_;
   std::vector<std::shared_ptr<Viewer>> viewers_;
@@ -395,9 +398,8 @@ class Server::Core : public std::enable_shared_from_this<Core> {
   Signal left_;
 };
 
-Server::Server(Clock& clock, ServerOptions options, View& view, std::function<double()> seconds,
-               const MakeSite& make_site)
-    : core_(std::make_shared<Core>(clock, std::move(options), view, std::move(seconds), make_site)) {
+Server::Server(Clock& clock, ServerOptions options, View& view, std::function<double()> seconds, Site site)
+    : core_(std::make_shared<Core>(clock, std::move(options), view, std::move(seconds), std::move(site))) {
   core_->start();
 }
 

@@ -27,11 +27,8 @@ struct ServerOptions {
 // Confined to the clock's executor. The view outlives it.
 class Server {
  public:
-  // What one needs who answers: made when the port is known.
-  using MakeSite = std::function<Site(unsigned port)>;
-
   // Throws InputError if it cannot listen there, or the certificate is of no use.
-  Server(Clock& clock, ServerOptions options, View& view, std::function<double()> seconds, const MakeSite& make_site);
+  Server(Clock& clock, ServerOptions options, View& view, std::function<double()> seconds, Site site);
   ~Server();  // those who look on are told that it is over
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

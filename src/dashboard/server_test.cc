@@ -1,6 +1,7 @@
 #include "dashboard/server.h"
 
 #include <list>
+#include <sys/resource.h>
 
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
@@ -201,6 +202,10 @@ TEST_F(ServerTest, OtherSitesCannotLookOn) {
 }
 
 TEST_F(ServerTest, AThousandWhoSayNothingKeepNobodyOut) {
+  rlimit files{};  // often not many more than a thousand; both ends of the connections are here
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &files), 0);
+  files.rlim_cur = files.rlim_max;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &files), 0);
   const auto dashboard = make();
   const unsigned short port = address_of(*dashboard).port;
   WebSocket viewer = look_on(port);
@@ -224,18 +229,60 @@ TEST_F(ServerTest, AThousandWhoSayNothingKeepNobodyOut) {
 
 TEST_F(ServerTest, BeyondThisComputerItIsEncryptedAndWantsTheToken) {
   const auto dashboard = make({.listen = "0.0.0.0:0"});
-  EXPECT_THAT(dashboard->url(), HasSubstr("https://"));
+  EXPECT_THAT(dashboard->urls(), testing::Each(testing::StartsWith("https://")));
   EXPECT_THAT(dashboard->fingerprint(), testing::MatchesRegex("[0-9A-F]{2}(:[0-9A-F]{2}){31}"));
   const Address address = address_of(*dashboard);
   asio::ssl::context context(asio::ssl::context::tls_client);
   asio::ssl::stream<tcp::socket> stream(io_, context);
   stream.next_layer().connect({asio::ip::address_v4::loopback(), address.port});
   stream.handshake(asio::ssl::stream_base::client);
-  for (const char* target : {"/", "/api/state", "/api/live", "/metrics", "/assets/app.js"}) {
+  for (const char* target : {"/", "/api/state", "/api/live", "/metrics", "/assets/nothing.js"}) {
     EXPECT_EQ(exchange(stream, question(target)).result_int(), 401) << target;
   }
+  EXPECT_THAT(exchange(stream, question("/")).body(), HasSubstr("/assets/app.js"));  // which asks for the token
+  EXPECT_EQ(exchange(stream, question("/assets/app.js")).result_int(), 200);
   EXPECT_EQ(exchange(stream, question("/api/state", address.token)).result_int(), 200);
   EXPECT_EQ(raw(address.port, "GET / HTTP/1.1\r\n\r\n"), "");  // without encryption there is nothing at all
+}
+
+TEST_F(ServerTest, IsFoundByAllAddressesOfThisComputer) {
+  std::string asked;
+  const auto dashboard = make({.listen = "0.0.0.0:0", .dialable = [&](const std::string& host) {
+                                 asked = host;
+                                 return std::vector<std::string>{"192.0.2.7", "2001:db8::7"};
+                               }});
+  EXPECT_EQ(asked, "0.0.0.0");
+  ASSERT_EQ(dashboard->urls().size(), 2);
+  EXPECT_THAT(dashboard->urls()[0], testing::StartsWith("https://192.0.2.7:"));
+  EXPECT_THAT(dashboard->urls()[1], testing::StartsWith("https://[2001:db8::7]:"));
+  // Its certificate is for them, and for whoever is here.
+  asio::ssl::context context(asio::ssl::context::tls_client);
+  asio::ssl::stream<tcp::socket> stream(io_, context);
+  stream.next_layer().connect({asio::ip::address_v4::loopback(), address_of(*dashboard).port});
+  stream.handshake(asio::ssl::stream_base::client);
+  X509* certificate = SSL_get0_peer_certificate(stream.native_handle());
+  for (const char* host : {"192.0.2.7", "2001:db8::7", "127.0.0.1"}) {
+    EXPECT_EQ(X509_check_ip_asc(certificate, host, 0), 1) << host;
+  }
+  EXPECT_EQ(X509_check_host(certificate, "localhost", 0, 0, nullptr), 1);
+  EXPECT_EQ(X509_check_ip_asc(certificate, "192.0.2.8", 0), 0);
+}
+
+TEST_F(ServerTest, AWebSocketHasTheTokenAmongItsProtocols) {
+  const auto dashboard = make();
+  const Address address = address_of(*dashboard);
+  for (const auto& [offered, may_control] : {std::pair("rookery, rookery-token." + address.token, true),
+                                             std::pair(std::string("rookery, rookery-token.0"), false)}) {
+    WebSocket socket(connect(address.port));
+    socket.set_option(
+        beast::websocket::stream_base::decorator([offer = offered](beast::websocket::request_type& request) {
+          request.set(http::field::sec_websocket_protocol, offer);
+        }));
+    beast::websocket::response_type answer;
+    socket.handshake(answer, "127.0.0.1", "/api/live");
+    EXPECT_EQ(answer[http::field::sec_websocket_protocol], "rookery");
+    EXPECT_EQ(hear(socket)["run"]["may_control"], may_control);
+  }
 }
 
 TEST_F(ServerTest, WhatCannotBeIsSaidInOneSentence) {

@@ -2,50 +2,28 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
+#include <boost/asio/ip/address.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <openssl/rand.h>
-#include <openssl/sha.h>
 
 #include "base/error.h"
 
 namespace rookery::dashboard {
 namespace {
 
+constexpr std::string_view kLive = "/api/live";
+
 constexpr const char* kPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri "
     "'none'; "
     "form-action 'none'; frame-ancestors 'none'";
 
-// Takes the token from where the browser does not send it by itself, and asks for a cookie that it does.
-constexpr std::string_view kAskForToken = R"(
-const enter = async (token) => {
-  const answer = await fetch("/api/session", {method: "POST", headers: {Authorization: "Bearer " + token}});
-  if (answer.ok) { history.replaceState(null, "", "/"); location.reload(); return; }
-  document.getElementById("note").textContent = "That is not the token of this run.";
-};
-const known = new URLSearchParams(location.hash.slice(1)).get("token");
-if (known) enter(known);
-document.getElementById("form").addEventListener("submit", (event) => {
-  event.preventDefault();
-  enter(document.getElementById("token").value.trim());
-});
-)";
-
-std::string base64(const unsigned char* bytes, std::size_t size) {
-  std::string text(4 * ((size + 2) / 3), '\0');
-  EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), bytes, static_cast<int>(size));
-  return text;
-}
-
-std::string digest_of_script() {
-  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
-  SHA256(reinterpret_cast<const unsigned char*>(kAskForToken.data()), kAskForToken.size(), digest.data());
-  return base64(digest.data(), digest.size());
-}
+// Of the WebSocket; and what the token is offered behind, since browsers let a page say nothing else there.
+constexpr std::string_view kProtocol = "rookery", kTokenProtocol = "rookery-token.";
 
 bool are_equal(std::string_view a, std::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
@@ -78,6 +56,18 @@ std::string_view path_of(const Request& request) {
   return target.substr(0, target.find('?'));
 }
 
+std::vector<std::string_view> offered_protocols(const Request& request) {
+  std::vector<std::string_view> protocols;
+  std::string_view left = request.field("sec-websocket-protocol");
+  while (!left.empty()) {
+    std::string_view one = left.substr(0, left.find(','));
+    left.remove_prefix(std::min(left.size(), one.size() + 1));
+    one.remove_prefix(std::min(one.size(), one.find_first_not_of(' ')));
+    protocols.push_back(one.substr(0, one.find(' ')));
+  }
+  return protocols;
+}
+
 }  // namespace
 
 std::string_view Request::field(std::string_view name) const {
@@ -96,28 +86,25 @@ std::string new_token() {
 Site::Site(Options options, const Pages& pages, Obey obey)
     : options_(std::move(options)), pages_(pages), obey_(std::move(obey)) {}
 
-std::string Site::cookie_name() const { return fmt::format("rookery_{}", options_.port); }
-
 bool Site::has_token(const Request& request) const {
   constexpr std::string_view kBearer = "Bearer ";
   const std::string_view authorization = request.field("authorization");
-  if (authorization.starts_with(kBearer) && are_equal(authorization.substr(kBearer.size()), options_.token))
-    return true;
-  const std::string wanted = cookie_name() + "=";
-  std::string_view cookies = request.field("cookie");
-  while (!cookies.empty()) {
-    std::string_view one = cookies.substr(0, cookies.find(';'));
-    cookies.remove_prefix(std::min(cookies.size(), one.size() + 1));
-    one.remove_prefix(std::min(one.size(), one.find_first_not_of(' ')));
-    if (one.starts_with(wanted) && are_equal(one.substr(wanted.size()), options_.token)) return true;
-  }
-  return false;
+  if (authorization.starts_with(kBearer)) return are_equal(authorization.substr(kBearer.size()), options_.token);
+  return path_of(request) == kLive && std::ranges::any_of(offered_protocols(request), [&](std::string_view protocol) {
+           return protocol.starts_with(kTokenProtocol) &&
+                  are_equal(protocol.substr(kTokenProtocol.size()), options_.token);
+         });
 }
 
-// A name that leads here only since somebody else's page was loaded is not ours.
+// Any other name may be somebody else's, who has made it lead here after their page was loaded.
 bool Site::is_for_this_computer(const Request& request) const {
-  const std::string_view host = without_port(request.field("host"));
-  return host == "localhost" || host == "[::1]" || host.starts_with("127.");
+  std::string_view host = without_port(request.field("host"));
+  if (host == "localhost") return true;
+  const bool has_brackets = host.starts_with('[') && host.ends_with(']');
+  if (has_brackets) host = host.substr(1, host.size() - 2);
+  boost::system::error_code error;
+  const auto address = boost::asio::ip::make_address(std::string(host), error);
+  return !error && address.is_loopback() && address.is_v6() == has_brackets;
 }
 
 // Who is no browser names no origin.
@@ -132,10 +119,10 @@ Answer Site::answer(const Request& request, View& view, double seconds) const {
   const auto decide = [&]() -> Answer {
     if (options_.open && !is_for_this_computer(request)) return refusal(403, "this is not known by that name here");
     const bool is_allowed = has_token(request);
-    if (!options_.open && !is_allowed) return without_token();
+    if (!options_.open && !is_allowed) return without_token(request);
     if (request.method == "POST") {
       if (!is_of_this_site(request)) return refusal(403, "another site has asked for this");
-      return is_allowed ? post(request, view) : without_token();
+      return is_allowed ? post(request, view) : without_token(request);
     }
     if (request.method != "GET" && request.method != "HEAD") {
       Answer answer = refusal(405, "there is only GET, HEAD and POST");
@@ -145,7 +132,7 @@ Answer Site::answer(const Request& request, View& view, double seconds) const {
     return get(request, view, seconds);
   };
   Answer answer = decide();
-  answer.fields.try_emplace("Content-Security-Policy", kPolicy);
+  answer.fields["Content-Security-Policy"] = kPolicy;
   answer.fields["X-Content-Type-Options"] = "nosniff";
   answer.fields["X-Frame-Options"] = "DENY";
   answer.fields["Referrer-Policy"] = "no-referrer";
@@ -157,9 +144,14 @@ Answer Site::answer(const Request& request, View& view, double seconds) const {
 
 Answer Site::get(const Request& request, const View& view, double seconds) const {
   const std::string_view path = path_of(request);
-  if (path == "/api/live") {
+  if (path == kLive) {
     if (!is_of_this_site(request)) return refusal(403, "another site has asked for this");
-    return {.status = 426, .body = "this is a WebSocket\n", .fields = {{"Upgrade", "websocket"}}, .upgrades = true};
+    const bool is_offered = std::ranges::count(offered_protocols(request), kProtocol) > 0;
+    return {.status = 426,
+            .body = "this is a WebSocket\n",
+            .fields = {{"Upgrade", "websocket"}},
+            .upgrades = true,
+            .protocol = std::string(is_offered ? kProtocol : "")};
   }
   if (path == "/api/state") {
     Json state = request.target.ends_with("?brief") ? brief_of(view, seconds) : state_of(view, seconds);
@@ -169,38 +161,32 @@ Answer Site::get(const Request& request, const View& view, double seconds) const
   if (path == "/metrics") {
     return {.type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_of(view, seconds)};
   }
-  const auto page = pages_.find(path == "/" ? "/index.html" : path);
-  if (page == pages_.end()) return refusal(404, "there is nothing of this name");
-  return {.type = std::string(page->second.type), .body = std::string(page->second.body)};
+  auto found = page(path);
+  return found ? std::move(*found) : refusal(404, "there is nothing of this name");
 }
 
 Answer Site::post(const Request& request, View& view) const {
-  const std::string_view path = path_of(request);
-  if (path == "/api/session") {
-    const std::string cookie = fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict{}", cookie_name(), options_.token,
-                                           options_.encrypted ? "; Secure" : "");
-    return {.status = 204, .fields = {{"Set-Cookie", cookie}}};
-  }
-  const auto command = command_of(path);
+  const auto command = command_of(path_of(request));
   if (!command) return refusal(404, "there is nothing of this name");
   if (const auto why_not = obey_(*command, view)) return json_answer({{"error", *why_not}}, 409);
   return json_answer(Json::object(), 202);
 }
 
-Answer Site::without_token() const {
-  Answer answer{.status = 401, .type = "text/html; charset=utf-8"};
+std::optional<Answer> Site::page(std::string_view path) const {
+  const auto found = pages_.find(path == "/" ? "/index.html" : path);
+  if (found == pages_.end()) return std::nullopt;
+  return Answer{.type = std::string(found->second.type), .body = std::string(found->second.body)};
+}
+
+// The page shows nothing, but asks for the token. Browsers use what it is made of, which says nothing of the run, only
+// if that was no error.
+Answer Site::without_token(const Request& request) const {
+  const bool is_question = request.method == "GET" || request.method == "HEAD";
+  auto found = is_question ? page(path_of(request)) : std::nullopt;
+  if (found && !found->type.starts_with("text/html")) return std::move(*found);
+  Answer answer = found ? std::move(*found) : refusal(401, "this needs the token");
+  answer.status = 401;
   answer.fields["WWW-Authenticate"] = "Bearer";
-  answer.fields["Content-Security-Policy"] = fmt::format(
-      "default-src 'none'; script-src 'sha256-{}'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-      "frame-ancestors 'none'",
-      digest_of_script());
-  answer.body = fmt::format(
-      "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" "
-      "content=\"width=device-width\"><title>Rookery</title><main><h1>Rookery</h1><p>Open the address that was printed "
-      "when the run began, or enter its token.</p><form id=\"form\"><label for=\"token\">Token</label> <input "
-      "id=\"token\" autocomplete=\"off\"> <button>Enter</button></form><p id=\"note\" role=\"status\"></p></main>"
-      "<script>{}</script></html>",
-      kAskForToken);
   return answer;
 }
 

@@ -25,7 +25,8 @@ struct Answer {
   std::string type = "text/plain; charset=utf-8";
   std::string body{};
   std::map<std::string, std::string> fields{};
-  bool upgrades = false;  // to a WebSocket, as it was asked for
+  bool upgrades = false;   // to a WebSocket, as it was asked for
+  std::string protocol{};  // of it, if some were offered
 };
 
 // What somebody with the token may ask for.
@@ -42,11 +43,12 @@ const Pages& built_in_pages();
 
 // Who may see and do what.
 //
-// Whoever knows the token may do everything: it stands in the Authorization, or in a cookie that is given for it. An
-// `open` site, which is for this computer alone, shows everything without; any other answers 401 and nothing else, but
-// for a page in which the token can be given. No page of another site makes a browser do anything here: cookies are
-// only sent from this one, whoever names another origin is refused, and an open site answers only to names of this
-// computer.
+// Whoever knows the token may do everything: it stands in the Authorization, or, where a browser asks for a WebSocket,
+// among the protocols that are offered, as "rookery-token.TOKEN" beside "rookery". It is never in a cookie: browsers
+// send those to all ports of a computer, whoever listens there. An `open` site, which is for this computer alone, shows
+// everything without; any other says nothing of the run: it answers 401, and with the page, in which the token can be
+// given. No page of another site makes a browser do anything here: it does not know the token, whoever names another
+// origin is refused, and an open site answers only to this computer's own addresses.
 //
 // Confined to one thread.
 class Site {
@@ -55,7 +57,6 @@ class Site {
     std::string token;
     bool open = true;
     bool encrypted = false;
-    unsigned port = 0;  // sets cookies of several runs on one computer apart
   };
 
   // Asked for by somebody who may: one sentence if it cannot be done now.
@@ -73,8 +74,8 @@ class Site {
   bool is_of_this_site(const Request& request) const;
   Answer get(const Request& request, const View& view, double seconds) const;
   Answer post(const Request& request, View& view) const;
-  Answer without_token() const;
-  std::string cookie_name() const;
+  Answer without_token(const Request& request) const;
+  std::optional<Answer> page(std::string_view path) const;
 
   Options options_;
   const Pages& pages_;

@@ -75,6 +75,7 @@ Json json_of(const std::string& name, const PeerView& peer, double seconds) {
   object["send_rate"] = std::round(peer.sends.at(seconds));
   object["receive_rate"] = std::round(peer.receives.at(seconds));
   object["staleness"] = or_null(peer.staleness);
+  object["rounds_failed"] = peer.rounds_failed;
   object["log"] = peer.log;
   return object;
 }
@@ -108,6 +109,11 @@ Json json_of(const Series& series) {
   Json rows = Json::array();
   for (const Row& row : series.rows()) rows.push_back(json_of(row));
   return {{"columns", kColumns}, {"stride", series.stride()}, {"rows", std::move(rows)}};
+}
+
+Json latest_of(const View& view) {
+  const std::optional<Row>& latest = view.series().latest();
+  return latest ? json_of(*latest) : Json(nullptr);
 }
 
 Json json_of(const auto& spans) {
@@ -234,6 +240,7 @@ Json state_of(const View& view, double seconds) {
   for (const auto& [name, peer] : view.peers()) peers.push_back(json_of(name, peer, seconds));
   state["links"] = json_of(view.links, seconds);
   state["series"] = json_of(view.series());
+  state["latest"] = latest_of(view);
   Json& spans = state["spans"] = Json::object();
   for (const auto& [name, own] : view.spans()) spans[name] = json_of(own);
   Json& events = state["events"] = Json::array();
@@ -248,7 +255,7 @@ Json brief_of(const View& view, double seconds) {
   Json& peers = state["peers"] = Json::array();
   for (const auto& [name, peer] : view.peers()) peers.push_back(json_of(name, peer, seconds));
   state["series"] = {{"columns", kColumns}, {"stride", view.series().stride()}, {"rows", Json::array()}};
-  if (!view.series().rows().empty()) state["series"]["rows"].push_back(json_of(view.series().rows().back()));
+  if (view.series().latest()) state["series"]["rows"].push_back(latest_of(view));
   state["eval_loss"] = rounded(view.eval_loss());
   Json& events = state["events"] = Json::array();
   const std::size_t skipped = view.events().size() - std::min(view.events().size(), kLastEvents);
@@ -270,6 +277,7 @@ std::optional<Json> Changes::since_last(View& view, double seconds) {
   add("links", json_of(view.links, seconds), links_);
   add_peers(view, seconds, update);
   add_series(view, update);
+  if (view.series().latest()) add("latest", latest_of(view), latest_);
   add_spans(view, update);
   add_events(view, update);
   if (update.size() == nothing) return std::nullopt;

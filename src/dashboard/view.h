@@ -82,6 +82,7 @@ struct PeerView {
   std::uint64_t bytes_sent = 0, bytes_received = 0;
   Rate sends{}, receives{};
   std::optional<std::uint64_t> staleness{};
+  std::uint64_t rounds_failed = 0;
   std::deque<std::string> log{};
 
   bool is_gone() const { return state >= State::kLost; }
@@ -148,7 +149,7 @@ class View {
 // All of it.
 Json state_of(const View& view, double seconds);
 
-// The same with the last row of the series alone, the last events, and no spans: for those who ask again and again.
+// The same with the last step of the series alone, the last events, and no spans: for those who ask again and again.
 Json brief_of(const View& view, double seconds);
 
 // What has changed since it was last asked, for those who know what was there then.
@@ -166,7 +167,7 @@ class Changes {
   void add_spans(View& view, Json& update);
   void add_events(const View& view, Json& update);
 
-  std::string run_, plan_, links_;
+  std::string run_, plan_, links_, latest_;
   std::map<std::string, std::map<std::string, std::string>> peers_;  // each field as it was
   std::size_t rows_ = 0;
   std::uint64_t edition_ = 0, events_ = 0;

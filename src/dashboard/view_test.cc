@@ -40,6 +40,7 @@ TEST_F(ViewTest, StateHasEverything) {
   EXPECT_EQ(state["events"][0]["peer"], "cellar");
   EXPECT_EQ(state["spans"]["attic"][0], Json::array({"forward", 1.0, 1.25}));
   EXPECT_EQ(state["links"][0]["use"], 0);
+  EXPECT_EQ(state["latest"][2], 2.5);
 }
 
 TEST_F(ViewTest, LinksThatNoPlanHasAreThereWhileTheyCarrySomething) {
@@ -65,6 +66,7 @@ TEST_F(ViewTest, ChangesAreSaidOnce) {
   EXPECT_EQ((*second)["series"]["rows"].size(), 1);
   EXPECT_FALSE((*second)["series"].contains("columns"));
   EXPECT_EQ((*second)["events"].size(), 1);
+  EXPECT_EQ((*second)["latest"], (*second)["series"]["rows"][0]);
   EXPECT_EQ((*second)["run"]["step"], 1);
   EXPECT_FALSE(changes_.since_last(view_, 4));
 }
@@ -86,7 +88,11 @@ TEST_F(ViewTest, UpdatesLeadToTheNextState) {
         if (own["name"] == peer["name"]) own.update(peer);
       }
     }
-    for (const char* key : {"run", "plan"}) {
+    // However long the run, and however many steps a row stands for.
+    ASSERT_TRUE(update->contains("latest"));
+    EXPECT_EQ((*update)["latest"][0], i);
+    EXPECT_EQ(brief_of(view_, 0)["series"]["rows"][0], (*update)["latest"]);
+    for (const char* key : {"run", "plan", "latest"}) {
       if (update->contains(key)) known[key] = (*update)[key];
     }
     if (update->contains("series")) {
@@ -147,13 +153,15 @@ TEST_F(ViewTest, BytesThatAreNoTextDoNoHarm) {
 }
 
 TEST_F(ViewTest, MetricsAreWhatPrometheusReads) {
-  view_.peer("a \"quoted\\\" name\n");
+  view_.peer("a \"quoted\\\" name\n").rounds_failed = 4;
   view_.add_step({.step = 3, .loss = 2.5, .seconds = 1, .tokens = 1200});
   const std::string page = metrics_of(view_, 1);
   EXPECT_THAT(page, HasSubstr("# TYPE rookery_loss gauge\nrookery_loss 2.5\n"));
   EXPECT_THAT(page, HasSubstr("rookery_tokens_total 1200\n"));
   EXPECT_THAT(page, HasSubstr("rookery_peers{state=\"training\"} 1\n"));
   EXPECT_THAT(page, HasSubstr("rookery_peer_step{peer=\"a \\\"quoted\\\\\\\" name\\n\"} 0\n"));
+  EXPECT_THAT(page, HasSubstr("# TYPE rookery_peer_rounds_failed_total counter\n"));
+  EXPECT_THAT(page, HasSubstr("rookery_peer_rounds_failed_total{peer=\"a \\\"quoted\\\\\\\" name\\n\"} 4\n"));
   EXPECT_THAT(page, HasSubstr("rookery_phase{phase=\"training\"} 1\n"));
 }
 

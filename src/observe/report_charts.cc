@@ -74,6 +74,7 @@ std::vector<Mark> marks_of(const Report& report) {
   std::vector<Mark> marks;
   for (const ReportedRun& run : report.runs) {
     for (const Incident& incident : run.files.incidents) {
+      if (!is_failure(incident.event)) continue;
       std::string label = incident.peer.empty() ? incident.event : incident.event + " " + incident.peer;
       if (report.runs.size() > 1) label = fmt::format("{}: {}", run.name, label);
       marks.push_back({.x = incident.seconds, .label = std::move(label)});

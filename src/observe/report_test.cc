@@ -244,12 +244,12 @@ TEST_F(ReportTest, FailuresAreListedAndMarked) {
   const Report alone{.runs = {run("a")}};
   const std::vector<Chart> charts = charts_of(alone);
   EXPECT_THAT(charts[0].marks, IsEmpty());
-  ASSERT_EQ(charts[1].marks.size(), 2u);
+  ASSERT_EQ(charts[1].marks.size(), 1u);
   EXPECT_EQ(charts[1].marks[0].x, 1.5);
   EXPECT_THAT(charts[1].subtitle, EndsWith("dashed lines are failures"));
   EXPECT_EQ(charts[1].marks[0].label, "lost peer-1");
   const std::string page = to_html(alone);
-  EXPECT_THAT(page, HasSubstr("1 × lost, 1 × returned"));
+  EXPECT_THAT(page, HasSubstr("1 × lost; besides 1 × returned"));
   EXPECT_THAT(page, HasSubstr("<td>3</td><td class=\"text\">peer-1</td><td class=\"text\"><b>lost</b> is silent</td>"));
   EXPECT_THAT(page, HasSubstr("<b>returned</b> is back"));
 
@@ -261,17 +261,27 @@ TEST_F(ReportTest, FailuresAreListedAndMarked) {
 TEST_F(ReportTest, RoundsThatFailedAreFailuresToo) {
   write_finished("a", 20);
   EXPECT_THAT(to_html({.runs = {run("a")}}), HasSubstr("<li>a: 2 rounds failed</li>"));
+  write("a", "events.jsonl", "{\"event\":\"round failed\",\"peer\":\"peer-1\",\"text\":\"2 so far\"}\n");
+  EXPECT_THAT(to_html({.runs = {run("a")}}), HasSubstr("<li>a: 2 rounds failed</li>"));  // once
+}
+
+TEST_F(ReportTest, WhatWasWantedIsNoFailure) {
+  write("a", "metrics.jsonl", steps(1, 9));
+  write("a", "events.jsonl", "{\"seconds\":1,\"step\":1,\"event\":\"moves\"}\n");
+  const Report report{.runs = {run("a")}};
+  EXPECT_THAT(charts_of(report)[1].marks, IsEmpty());
+  EXPECT_THAT(to_html(report), HasSubstr("<li>a: no failure, but 1 × moves</li>"));
 }
 
 TEST_F(ReportTest, TooManyFailuresAreNotMarked) {
   std::string events;
-  for (int i = 0; i < 600; ++i) events += fmt::format("{{\"seconds\":{},\"step\":1,\"event\":\"missed\"}}\n", i);
+  for (int i = 0; i < 600; ++i) events += fmt::format("{{\"seconds\":{},\"step\":1,\"event\":\"lost\"}}\n", i);
   write("a", "metrics.jsonl", steps(1, 9));
   write("a", "events.jsonl", events);
   const Report report{.runs = {run("a")}};
   EXPECT_THAT(charts_of(report)[1].marks, IsEmpty());
   EXPECT_THAT(charts_of(report)[1].subtitle, EndsWith("too many failures to mark"));
-  EXPECT_THAT(to_html(report), HasSubstr("600 × missed; the last 100 are not shown"));
+  EXPECT_THAT(to_html(report), HasSubstr("600 × lost; the last 100 are not shown"));
 }
 
 TEST_F(ReportTest, SettingsAreShownWhereTheyDiffer) {

@@ -24,6 +24,8 @@ constexpr std::size_t kMostMetrics = 200, kMostKindsOfEvents = 50, kLongestText 
 // What happens in every run that nothing happens to.
 constexpr std::array<std::string_view, 5> kOrdinary = {"joined", "ready", "planned", "began", "checkpoint"};
 
+constexpr std::array<std::string_view, 5> kFailures = {"lost", "round failed", "stuck", "expelled", "failed"};
+
 // Where a line stands, for those who have to mend it.
 struct Place {
   const fs::path& path;
@@ -196,7 +198,7 @@ void read_events(RunFiles& run) {
                       .text = text_in(object, "text")};
     if (std::ranges::find(kOrdinary, incident.event) != kOrdinary.end()) return;
     const bool is_counted = run.incidents_by_event.contains(incident.event);
-    const bool has_room = run.incidents_by_event.size() < kMostKindsOfEvents;
+    const bool has_room = run.incidents_by_event.size() < kMostKindsOfEvents || is_failure(incident.event);
     ++run.incidents_by_event[is_counted || has_room ? incident.event : "other"];
     if (run.incidents.size() < RunFiles::kMostIncidents) run.incidents.push_back(std::move(incident));
   });
@@ -205,6 +207,14 @@ void read_events(RunFiles& run) {
 }  // namespace
 
 double TimeSplit::other() const { return std::max(0.0, whole - compute - waiting); }
+
+bool is_failure(std::string_view event) { return std::ranges::find(kFailures, event) != kFailures.end(); }
+
+std::int64_t RunFiles::failure_count() const {
+  std::int64_t count = 0;
+  for (const auto& [event, times] : incidents_by_event) count += is_failure(event) ? times : 0;
+  return count;
+}
 
 std::int64_t RunFiles::incident_count() const {
   std::int64_t count = 0;

@@ -30,6 +30,9 @@ struct Incident {
   std::string event{}, peer{}, text{};  // peer and text may be empty
 };
 
+// Whether such an event is a failure; else it is what became of one, or was wanted.
+bool is_failure(std::string_view event);
+
 // What peers/NAME.jsonl says of a peer.
 struct PeerLines {
   std::string name{};
@@ -59,6 +62,7 @@ struct RunFiles {
   std::vector<Incident> incidents{};
   std::map<std::string, std::int64_t> incidents_by_event{};  // all
   std::int64_t incident_count() const;
+  std::int64_t failure_count() const;  // of them
 };
 
 // Reads a run's directory, line by line: however long the run was, this takes a megabyte or two. A last line that is

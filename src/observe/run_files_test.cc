@@ -113,17 +113,33 @@ TEST_F(RunFilesTest, IncidentsAreWhatDoesNotHappenInEveryRun) {
         "{\"seconds\":0,\"step\":0,\"event\":\"joined\",\"peer\":\"b\"}\n"
         "{\"seconds\":1.5,\"step\":3,\"event\":\"lost\",\"peer\":\"b\",\"text\":\"is silent\"}\n"
         "{\"seconds\":2,\"step\":4,\"event\":\"stuck\"}\n"
+        "{\"seconds\":2,\"step\":4,\"event\":\"returned\"}\n"
         "{\"seconds\":3,\"step\":9,\"event\":\"lost\",\"peer\":\"c\"}\n{\"seconds\":4,");
   const RunFiles run = read();
-  ASSERT_EQ(run.incidents.size(), 3u);
+  ASSERT_EQ(run.incidents.size(), 4u);
   EXPECT_EQ(run.incidents[0].seconds, 1.5);
   EXPECT_EQ(run.incidents[0].step, 3);
   EXPECT_EQ(run.incidents[0].event, "lost");
   EXPECT_EQ(run.incidents[0].peer, "b");
   EXPECT_EQ(run.incidents[0].text, "is silent");
   EXPECT_EQ(run.incidents[1].peer, "");
-  EXPECT_THAT(run.incidents_by_event, ElementsAre(Pair("lost", 2), Pair("stuck", 1)));
-  EXPECT_EQ(run.incident_count(), 3);
+  EXPECT_THAT(run.incidents_by_event, ElementsAre(Pair("lost", 2), Pair("returned", 1), Pair("stuck", 1)));
+  EXPECT_EQ(run.incident_count(), 4);
+  EXPECT_EQ(run.failure_count(), 3);
+}
+
+TEST_F(RunFilesTest, FailuresAreWhatHasFailed) {
+  std::string events;
+  for (const char* failure : {"lost", "round failed", "stuck", "expelled", "failed"}) {
+    events += fmt::format("{{\"event\":\"{}\"}}\n", failure);
+  }
+  for (const char* other : {"moves", "taken up", "returned", "restores", "restored", "chaos", "left", "refused",
+                            "missed", "suspected", "stands in", "rewound", "planned", "checkpoint"}) {
+    events += fmt::format("{{\"event\":\"{}\"}}\n", other);
+  }
+  write("a", "metrics.jsonl", "");
+  write("a", "events.jsonl", events);
+  EXPECT_EQ(read().failure_count(), 5);
 }
 
 TEST_F(RunFilesTest, ManyIncidentsAreCountedAndTheFirstKept) {
@@ -137,6 +153,8 @@ TEST_F(RunFilesTest, ManyIncidentsAreCountedAndTheFirstKept) {
   EXPECT_EQ(run.incident_count(), 700);
   EXPECT_EQ(run.incidents_by_event.size(), 51u);
   EXPECT_EQ(run.incidents_by_event.at("other"), 200);
+  write("a", "events.jsonl", events + "{\"event\":\"lost\"}\n");
+  EXPECT_EQ(read().failure_count(), 1);  // whatever else there was
 }
 
 TEST_F(RunFilesTest, LongTextsAreCutBetweenCharacters) {

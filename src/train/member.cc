@@ -398,6 +398,7 @@ void Member::report_step(std::uint64_t turn) {
     if (micro_batches > staleness_[updates]) report.staleness = updates;
   }
   staleness_ = record().staleness;
+  report.rounds_failed = method_->rounds_failed();
   const Duration waited = waited_ + record().waited_forward + record().waited_backward;
   const Time now = clock_.now();
   report.wait_seconds = seconds(waited - waited_before_);

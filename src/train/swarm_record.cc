@@ -46,11 +46,16 @@ SwarmRecord::SwarmRecord(Clock& clock, const Blueprint& blueprint, RunDirectory 
 }
 
 void SwarmRecord::note(const char* event, const std::string& peer, const std::string& text) {
+  write_event(event, peer, text, Json::object());
+}
+
+void SwarmRecord::write_event(const char* event, const std::string& peer, const std::string& text, const Json& more) {
   Json object = {{"seconds", std::chrono::duration<double>(clock_.now() - start_).count() + began_at_.seconds},
                  {"step", position_.step},
                  {"event", event}};
   if (!peer.empty()) object["peer"] = peer;
   if (!text.empty()) object["text"] = text;
+  object.update(more);
   events_.write(line_of(object));
   spdlog::info("{} {} {}", event, peer, text);
   if (noted_) noted_(event, peer, text);
@@ -98,6 +103,7 @@ void SwarmRecord::expelled(const std::string& peer, const std::string& why) {
 // The others of its cluster cannot go on, either.
 void SwarmRecord::lost(const std::string& peer, const std::string& why) {
   note("lost", peer, why);
+  cause_ = fmt::format("{} was lost", peer);
   if (options_.changing) return;  // see pauses()
   say(fmt::format("{} was lost: {}", peer, why));
   const auto found = peers_.find(peer);
@@ -124,6 +130,32 @@ void SwarmRecord::planned(const wire::Plan& plan) {
   }
 }
 
+// Another generation, with the same places.
+void SwarmRecord::replanned(const wire::Plan& plan) { write_planned(plan, cause_of(plan), ""); }
+
+std::string SwarmRecord::cause_of(const wire::Plan& plan) const {
+  if (!cause_.empty()) return cause_;
+  for (const wire::PlannedPeer& peer : plan.peers) {
+    if (peer.came == plan.generation) return fmt::format("{} has come", peer.contact.name);
+  }
+  const auto changed = std::ranges::find(plan.peers, plan.generation, &wire::PlannedPeer::since);
+  if (changed == plan.peers.end()) return "";
+  return fmt::format("cluster {} {}", changed->cluster, changed->restores ? "gets what it lacks" : "is whole again");
+}
+
+void SwarmRecord::write_planned(const wire::Plan& plan, const std::string& why, const std::string& what) {
+  Json more = {{"generation", plan.generation}, {"reason", why}};
+  if (!what.empty() && plan.step_seconds > 0) more["predicted_step_seconds"] = plan.step_seconds;
+  write_event("planned", "",
+              fmt::format("generation {}, as {}{}{}", plan.generation, why, what.empty() ? "" : ": ", what), more);
+  cause_.clear();
+}
+
+void SwarmRecord::stuck() {
+  note("stuck", "", "nobody gets on, though all are there: rounds begin anew");
+  cause_ = "nobody got on";
+}
+
 void SwarmRecord::moves() {
   note("moves", "", "everybody stops for another plan");
   say("another plan is worth it: everybody stops, saves, and joins again");
@@ -134,11 +166,13 @@ void SwarmRecord::moved(std::uint64_t step) {
   const auto number = static_cast<std::int64_t>(step);
   write_steps_until(number);
   rewind(number);
+  cause_ = "another plan is better";
   progress_.clear();
   for (auto& [name, peer] : peers_) {
     peer.is_active = false;
     peer.sent_before += static_cast<std::int64_t>(peer.ended ? peer.ended->bytes_sent : peer.last.bytes_sent);
     peer.last = {};
+    peer.rounds_failed = 0;
     if (!peer.ended) continue;
     peer.payload_before += static_cast<std::int64_t>(peer.ended->payload_sent);
     peer.rounds_before += static_cast<std::int64_t>(peer.ended->rounds);
@@ -234,6 +268,12 @@ void SwarmRecord::entered(const wire::PlannedPeer& planned) {
 
 void SwarmRecord::begins(const wire::PlannedPeer& planned, std::int64_t steps_done) {
   pauses(planned.contact.name);
+  // What its cluster had done of later steps went with whoever was lost, and is done again.
+  for (auto& [number, step] : steps_) {
+    if (number <= steps_done) continue;
+    std::erase_if(step.reports,
+                  [&](const auto& report) { return peers_.at(report.first).place.cluster == planned.cluster; });
+  }
   place(planned);
   Peer& peer = peers_[planned.contact.name];
   peer.is_active = true;
@@ -267,21 +307,23 @@ void SwarmRecord::introduce(const wire::Plan& plan) {
   }
   const std::string kept = copies.size() > 1 ? fmt::format(", kept one by {}", settings_.sync.method) : "";
   const std::string schedule(plan::name_of(schedule_of(settings_, clusters.have_stages(), 0).schedule));
-  note("planned", "",
-       clusters.have_stages()
-           ? fmt::format("generation {}: {} segments, {}: {}{}", plan.generation, clusters.segments.size(), schedule,
-                         fmt::join(copies, "; "), kept)
-           : fmt::format("generation {}: a copy on each of {}{}", plan.generation, fmt::join(copies, ", "), kept));
+  const auto expected =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(plan.step_seconds));
+  const std::string what = clusters.have_stages() ? fmt::format("{} segments, {}: {}", clusters.segments.size(),
+                                                                schedule, fmt::join(copies, "; "))
+                                                  : fmt::format("a copy on each of {}", fmt::join(copies, ", "));
+  const std::string lasts =
+      plan.step_seconds > 0 ? fmt::format("; a step is expected to take {}", format_duration(expected)) : "";
+  write_planned(plan, cause_.empty() ? "all are here" : cause_, what + kept + lasts);
   if (!tell_plan_) return;
   for (std::size_t c = 0; clusters.have_stages() && c < copies.size(); ++c) {
     tell_plan_(fmt::format("cluster {}: {}", c, copies[c]));
   }
   if (plan.step_seconds > 0) {
-    const auto expected = std::chrono::duration<double>(plan.step_seconds);
     tell_plan_(fmt::format("planned: {}{}{}a step is expected to take {}",
                            copies.size() > 1 ? "copies are kept one by " + settings_.sync.method + ", " : "",
                            clusters.have_stages() ? schedule : "", clusters.have_stages() ? " schedule, " : "",
-                           format_duration(std::chrono::duration_cast<std::chrono::nanoseconds>(expected))));
+                           format_duration(expected)));
   }
 }
 
@@ -289,6 +331,14 @@ double SwarmRecord::step_seconds() const {
   const auto steps = static_cast<double>(position_.step - began_at_.step);
   if (steps == 0) return predicted_step_seconds_.value_or(0);
   return (position_.seconds - began_at_.seconds) / std::max(1.0, steps);
+}
+
+double SwarmRecord::usual_step_seconds() const {
+  if (last_steps_.empty()) return step_seconds();
+  std::vector<double> steps(last_steps_.begin(), last_steps_.end());
+  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2);
+  std::ranges::nth_element(steps, middle);
+  return *middle;
 }
 
 void SwarmRecord::began() {
@@ -314,7 +364,9 @@ void SwarmRecord::stepped(const std::string& name, const wire::StepReport& repor
   if (!std::exchange(peer.counts_bytes, true)) {
     peer.last.bytes_sent = report.bytes_sent;
     peer.last.bytes_received = report.bytes_received;
+    peer.rounds_failed = report.rounds_failed;
   }
+  count_failed_rounds(name, peer, report.rounds_failed);
   const auto sent = static_cast<std::int64_t>(report.bytes_sent - std::min(report.bytes_sent, peer.last.bytes_sent));
   const auto received =
       static_cast<std::int64_t>(report.bytes_received - std::min(report.bytes_received, peer.last.bytes_received));
@@ -356,6 +408,12 @@ void SwarmRecord::stepped(const std::string& name, const wire::StepReport& repor
   write_complete_steps();
 }
 
+// The count begins anew with another process.
+void SwarmRecord::count_failed_rounds(const std::string& name, Peer& peer, std::uint64_t so_far) {
+  if (so_far > peer.rounds_failed) note("round failed", name, fmt::format("{} so far", so_far));
+  peer.rounds_failed = so_far;
+}
+
 void SwarmRecord::evaluated(const std::string& name, const wire::Evaluated& evaluation) {
   if (evaluation.split == "test") {
     tests_[name] = evaluation;
@@ -394,6 +452,9 @@ void SwarmRecord::write_complete_steps() {
 void SwarmRecord::write_first_step() {
   observe::StepMetrics metrics = mean_of(steps_.begin()->second);
   metrics.step = steps_.begin()->first;
+  constexpr std::size_t kOfLate = 15;
+  last_steps_.push_back(metrics.seconds - position_.seconds);
+  if (last_steps_.size() > kOfLate) last_steps_.pop_front();
   position_.step = metrics.step;
   position_.samples += metrics.samples;
   position_.tokens += metrics.tokens;
@@ -476,7 +537,9 @@ std::optional<wire::Evaluated> SwarmRecord::mean_of(const std::map<std::string, 
 // Whoever came, but had not begun to train when the run ended, has no part in it.
 void SwarmRecord::ended(const std::string& peer, const wire::Ended& summary) {
   const auto found = peers_.find(peer);
-  if (found != peers_.end()) found->second.ended = summary;
+  if (found == peers_.end()) return;
+  count_failed_rounds(peer, found->second, summary.rounds_failed);
+  found->second.ended = summary;
 }
 
 std::vector<wire::SurveyedLink> SwarmRecord::links_of(const std::string& peer) const {

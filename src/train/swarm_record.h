@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -7,6 +8,8 @@
 #include <set>
 #include <string>
 #include <tuple>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "base/clock.h"
 #include "observe/jsonl.h"
@@ -50,6 +53,7 @@ class SwarmRecord final : public swarm::Watcher {
   void left(const std::string& peer, const std::string& why) override;
   void ready(const std::string& peer, const wire::Ready& ready) override;
   void planned(const wire::Plan& plan) override;
+  void replanned(const wire::Plan& plan) override;
   void began() override;
   void taken_up(const wire::Plan& plan) override;
   void returned(const std::string& peer) override;
@@ -62,7 +66,7 @@ class SwarmRecord final : public swarm::Watcher {
   void ended(const std::string& peer, const wire::Ended& summary) override;
   void suspected(const std::string& culprit, const std::string& by, const std::string& why) override;
   void expelled(const std::string& peer, const std::string& why) override;
-  void stuck() override { note("stuck", "", "nobody gets on, though all are there: rounds begin anew"); }
+  void stuck() override;
   void moves() override;
   void moved(std::uint64_t step) override;
   void missed(const std::string& who, const std::string& by, const std::string& why) override;
@@ -81,6 +85,7 @@ class SwarmRecord final : public swarm::Watcher {
   double seconds() const;                                     // since then
   std::int64_t steps_done() const { return position_.step; }  // by all
   double step_seconds() const;                                // in the mean so far
+  double usual_step_seconds() const;                          // of late, whatever held up some of them
 
   // What a peer's links from others turned out to be, by their ranks; empty if it has not ended.
   std::vector<wire::SurveyedLink> links_of(const std::string& peer) const;
@@ -102,6 +107,7 @@ class SwarmRecord final : public swarm::Watcher {
     std::int64_t sent_before = 0, payload_before = 0, rounds_before = 0, rounds_failed_before = 0;  // by other plans
     double compute_seconds = 0, wait_seconds = 0;
     std::int64_t samples = 0, tokens = 0;
+    std::uint64_t rounds_failed = 0;  // that there is an event of
     std::optional<wire::Ended> ended{};
     std::optional<double> eval_loss{};
   };
@@ -117,6 +123,11 @@ class SwarmRecord final : public swarm::Watcher {
     double seconds = 0;  // when the last report came
   };
 
+  void write_event(const char* event, const std::string& peer, const std::string& text,
+                   const nlohmann::ordered_json& more);
+  void write_planned(const wire::Plan& plan, const std::string& why, const std::string& what);
+  std::string cause_of(const wire::Plan& plan) const;
+  void count_failed_rounds(const std::string& name, Peer& peer, std::uint64_t so_far);
   void forget(const std::string& peer);
   void say(const std::string& sentence) const;
   bool awaits_evaluation(std::int64_t step) const;
@@ -139,6 +150,7 @@ class SwarmRecord final : public swarm::Watcher {
   config::Settings settings_;  // with what the plan decides, once there is one
   RunDirectory directory_;
   SwarmRecordOptions options_;
+  std::deque<double> last_steps_;  // seconds of the newest
   Position position_, began_at_;
   Time start_;
   FileWriter events_;
@@ -146,6 +158,7 @@ class SwarmRecord final : public swarm::Watcher {
   observe::Sinks sinks_;
   std::function<void(const std::string&)> tell_, tell_plan_;
   Noted noted_;
+  std::string cause_{};  // of the next plan, where that does not show it
   std::map<std::string, Peer> peers_;
   std::vector<std::string> expelled_;
   std::map<std::int64_t, Step> steps_;    // that not everybody has done

@@ -214,7 +214,7 @@ swarm::CoordinatorOptions SwarmRun::coordinator_options() {
   options.enter = [this](wire::PlannedPeer& place, std::uint64_t step, bool restored) {
     // Where copies are equal, all are so after the same step, from which the others wait for the cluster that is whole
     // again. Else it takes its time, and takes part in rounds that nobody can have begun yet.
-    const std::uint64_t soon = step + steps_ahead(record_->step_seconds());
+    const std::uint64_t soon = step + steps_ahead(record_->usual_step_seconds());
     const config::Sync& sync = decided_.sync;
     const bool warms_up =
         (sync.method == "diloco" || sync.method == "palsgd") && soon <= static_cast<std::uint64_t>(sync.warmup_steps);

@@ -188,6 +188,7 @@ void SwarmView::stepped(const std::string& peer, const wire::StepReport& report)
     shown.bytes_sent = report.bytes_sent;
     shown.bytes_received = report.bytes_received;
     shown.staleness = report.staleness;
+    shown.rounds_failed = report.rounds_failed;
     shown.stepped(seconds, report.step, report.compute_seconds, report.wait_seconds);
   });
 }

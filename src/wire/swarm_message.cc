@@ -171,6 +171,7 @@ void write(const StepReport& m, proto::SwarmMessage& out) {
   p.set_bytes_received(m.bytes_received);
   if (m.drift) p.set_drift(*m.drift);
   p.set_staleness(m.staleness);
+  p.set_rounds_failed(m.rounds_failed);
 }
 
 void write(const Evaluated& m, proto::SwarmMessage& out) {
@@ -439,6 +440,7 @@ StepReport read(const proto::StepReport& p) {
                     .bytes_received = count(p.bytes_received(), kMaxBytes)};
   if (p.has_drift()) report.drift = p.drift();
   report.staleness = count(p.staleness(), kMaxInFlight);
+  report.rounds_failed = count(p.rounds_failed(), kMaxBytes);
   return report;
 }
 

@@ -171,8 +171,9 @@ struct StepReport {
   double wait_seconds = 0;       // for others
   std::uint64_t bytes_sent = 0;  // since the beginning
   std::uint64_t bytes_received = 0;
-  std::optional<double> drift{};  // from what was agreed last
-  std::uint64_t staleness = 0;    // updates between a forward and the use of its gradient, at most
+  std::optional<double> drift{};    // from what was agreed last
+  std::uint64_t staleness = 0;      // updates between a forward and the use of its gradient, at most
+  std::uint64_t rounds_failed = 0;  // so far, and were left out
 
   bool operator==(const StepReport&) const = default;
 };

@@ -36,6 +36,15 @@ export class DashboardPage extends WatchedPage {
     return this.page.locator(`[data-testid=event-row][data-kind="${kind}"] .what`).allTextContents();
   }
 
+  // From now on, all that is read out to those who do not see the page: a function that gives it.
+  async announcements() {
+    await this.byId("announcer").evaluate((element) => {
+      const said = (window.said = []);
+      new MutationObserver(() => said.push(element.textContent)).observe(element, { childList: true, characterData: true, subtree: true });
+    });
+    return () => this.page.evaluate(() => window.said);
+  }
+
   focused() {
     return this.page.evaluate(() => document.activeElement?.getAttribute("data-testid") ?? null);
   }

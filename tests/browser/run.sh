@@ -8,7 +8,7 @@ cd "$(dirname "$0")"
 
 ./install.sh
 failed=0
-for test in dashboard report; do  # one after the other: both keep the computer busy
+for test in dashboard token report; do  # one after the other: each keeps the computer busy
   node --test "${test}_test.mjs" || failed=1
 done
 exit "$failed"

@@ -5,7 +5,7 @@ import { until } from "./until.mjs";
 
 // The address of the dashboard that a process shows its run with.
 export async function addressOf(program) {
-  const found = () => /^dashboard: (http:\S+#token=\S+)$/m.exec(program.err)?.[1];
+  const found = () => /^dashboard: (https?:\S+#token=\S+)$/m.exec(program.err)?.[1];
   return new URL(await until("the address of the dashboard", found, () => program.err));
 }
 

@@ -13,6 +13,7 @@ const { values } = parseArgs({
     stages: { type: "string", default: "4" },
     rate: { type: "string", default: "8" },
     rows: { type: "string", default: "600" },
+    closed: { type: "boolean", default: false }, // as beyond this computer: nothing without the token
   },
 });
 const [peers, stages, rate, rows] = [values.peers, values.stages, values.rate, values.rows].map(Number);
@@ -37,7 +38,8 @@ const kCommands = {
 };
 
 function mayControl(request) {
-  return request.headers.authorization === `Bearer ${kToken}` || (request.headers.cookie ?? "").includes(`token=${kToken}`);
+  const offered = (request.headers["sec-websocket-protocol"] ?? "").split(",").map((protocol) => protocol.trim());
+  return request.headers.authorization === `Bearer ${kToken}` || offered.includes(`rookery-token.${kToken}`);
 }
 
 function answer(response, status, body = "", headers = {}) {
@@ -47,7 +49,6 @@ function answer(response, status, body = "", headers = {}) {
 
 function answerPost(request, response) {
   if (!mayControl(request)) return answer(response, 401);
-  if (request.url === "/api/session") return answer(response, 204, "", { "Set-Cookie": `token=${kToken}; HttpOnly; SameSite=Strict` });
   const command = kCommands[request.url];
   if (!command) return answer(response, 404);
   const [from, to] = command;
@@ -59,10 +60,13 @@ function answerPost(request, response) {
 
 const server = createServer(async (request, response) => {
   if (request.method === "POST") return answerPost(request, response);
-  if (request.url === "/api/state") return answer(response, 200, JSON.stringify(swarm.state(mayControl(request))));
-  const file = kFiles[request.url];
+  const isRefused = values.closed && !mayControl(request);
+  const [path] = request.url.split("?");
+  const file = kFiles[path];
+  if (isRefused && !file) return answer(response, 401);
+  if (path === "/api/state") return answer(response, 200, JSON.stringify(swarm.state(mayControl(request))));
   if (!file) return answer(response, 404);
-  return answer(response, 200, await readFile(new URL(`../dist/${file[0]}`, import.meta.url)), { "Content-Type": file[1] });
+  return answer(response, isRefused && path === "/" ? 401 : 200, await readFile(new URL(`../dist/${file[0]}`, import.meta.url)), { "Content-Type": file[1] });
 });
 
 // A text message, as servers write it: in one frame, without a mask.
@@ -80,9 +84,11 @@ function frameOf(text) {
 const viewers = new Set();
 
 server.on("upgrade", (request, socket) => {
+  if (values.closed && !mayControl(request)) return socket.end("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n");
   const key = request.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
   const accepted = createHash("sha1").update(key).digest("base64");
-  socket.write(`HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accepted}\r\n\r\n`);
+  const fields = ["Upgrade: websocket", "Connection: Upgrade", `Sec-WebSocket-Accept: ${accepted}`, "Sec-WebSocket-Protocol: rookery"];
+  socket.write(`HTTP/1.1 101 Switching Protocols\r\n${fields.join("\r\n")}\r\n\r\n`);
   socket.write(frameOf(JSON.stringify(swarm.state(mayControl(request)))));
   viewers.add(socket);
   socket.resume();

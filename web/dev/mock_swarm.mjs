@@ -39,7 +39,7 @@ export class MockSwarm {
   state(mayControl) {
     return {
       type: "state", protocol: 1, seconds: this.seconds, run: { ...this.run, may_control: mayControl }, plan: this.plan,
-      peers: this.peers, links: this.links, series: { columns: kColumns, stride: 1, rows: this.rows.slice(-2000) },
+      peers: this.peers, links: this.links, series: { columns: kColumns, stride: 1, rows: this.rows.slice(-2000) }, latest: this.rows.at(-1),
       spans: this.spans, events: this.events.slice(-500),
     };
   }
@@ -65,7 +65,7 @@ export class MockSwarm {
     for (const [name, added] of Object.entries(spans)) this.spans[name] = [...(this.spans[name] ?? []), ...added].slice(-2000);
     return {
       type: "update", seconds: this.seconds, run: this.run, plan: this.plan, peers: this.peers.map(newsOf), links: this.links,
-      series: { rows }, spans, events: this.events.slice(events),
+      series: { rows }, latest: this.rows.at(-1), spans, events: this.events.slice(events),
     };
   }
 
@@ -125,7 +125,7 @@ function peerOf(name, cluster, stage, layers) {
     name, state: "training", why: "", cluster, stage, layers, host: `host-${name.length}.example`, hardware: "8 cores, AVX2, 16 GiB",
     cores: 4, speed: 0.5, stands_in: false, memory: { resident: 166 * 2 ** 20, planned: layers && 150 * 2 ** 20, limit: 512 * 2 ** 20 },
     step: 0, step_seconds: layers && 0.24, compute_seconds: layers && 0.17, wait_seconds: layers && 0.07, bytes_sent: 0, bytes_received: 0,
-    send_rate: 0, receive_rate: 0, staleness: layers && 2, log: Array.from({ length: 12 }, (_, line) => `info  step ${line}: all is well`),
+    send_rate: 0, receive_rate: 0, staleness: layers && 2, rounds_failed: 0, log: Array.from({ length: 12 }, (_, line) => `info  step ${line}: all is well`),
   };
 }
 

@@ -7,7 +7,7 @@ import "./styles/events.css";
 
 import { EventsView } from "./events/events_view";
 import { Connection, openLive, type Status } from "./live/connection";
-import { showToken, tokenIn } from "./live/session";
+import { access, forgetToken, keepToken, takeTokenOutOfAddress, token, tokenIn } from "./live/session";
 import { kProtocol, type Message } from "./model/api";
 import { SwarmClock } from "./model/clock";
 import { apply, emptyModel } from "./model/store";
@@ -19,6 +19,7 @@ import { forgetColours } from "./page/palette";
 import { RunHeader } from "./page/run_header";
 import { Tabs } from "./page/tabs";
 import { themeButton } from "./page/theme";
+import { TokenForm } from "./page/token_form";
 import { isImportant, sentenceOf } from "./page/words";
 import { SwarmView } from "./swarm/swarm_view";
 import { TimeView } from "./time/time_view";
@@ -44,6 +45,10 @@ const header = new RunHeader();
 const notices = new Notices();
 const controls = new Controls(notices);
 const banner = new ConnectionBanner();
+const tokenForm = new TokenForm((entered) => {
+  keepToken(entered);
+  void connect();
+});
 const announcer = html("p", { class: "visually-hidden", "aria-live": "polite", "data-testid": "announcer" });
 
 function seconds(): number {
@@ -72,14 +77,29 @@ const connection = new Connection(openLive, {
   status: (now) => {
     status = now;
     window.rookery.connected = now === "live";
+    if (now === "lost") void checkAccess(); // another run may have its place
   },
 });
 
-async function connect(): Promise<void> {
-  if ((await showToken()) === "refused") {
-    notices.error("The server does not know this token: open the address that the coordinator has printed.");
+// False if the server shows nothing without another token.
+async function checkAccess(): Promise<boolean> {
+  const allowed = await access();
+  const isRefused = token() !== null && (allowed === "look" || allowed === "nothing");
+  if (isRefused) forgetToken();
+  document.body.toggleAttribute("data-locked", allowed === "nothing");
+  if (allowed === "nothing") {
+    connection.stop();
+    tokenForm.ask(isRefused ? "That is not the token of this run." : "");
+    return false;
   }
-  connection.start();
+  if (isRefused) notices.error("The server does not know this token: open the address that the coordinator has printed.");
+  tokenForm.hide();
+  return true;
+}
+
+async function connect(): Promise<void> {
+  takeTokenOutOfAddress();
+  if (await checkAccess()) connection.start();
 }
 
 function build(): void {
@@ -89,7 +109,7 @@ function build(): void {
     time.redraw();
   });
   const tools = html("div", { class: "tools" }, controls.root, theme);
-  document.getElementById("header")!.append(banner.root, html("div", { class: "head" }, header.title, tools), header.facts, notices.root);
+  document.getElementById("header")!.append(banner.root, html("div", { class: "head" }, header.title, tools), tokenForm.root, header.facts, notices.root);
   document.getElementById("main")!.append(tabs.list, ...tabs.panels, announcer);
   document.getElementById("skip")!.addEventListener("click", (event) => {
     event.preventDefault(); // the fragment of the address is for views

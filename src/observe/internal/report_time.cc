@@ -120,15 +120,19 @@ std::string words_for(const std::string& event) {
   return "";
 }
 
-// "3 rounds failed, 2 × lost": nothing if all went well.
+// "3 rounds failed, 2 × lost; besides 2 × returned": nothing if all went well.
 std::string counts_html(const RunFiles& run) {
   std::string out;
   const auto failed = run.outcome.find("rounds_failed");
   const bool has_failed = failed != run.outcome.end() && failed->is_number_integer() && *failed > 0;
   if (has_failed) out = fmt::format("{} rounds failed", failed->dump());
+  std::string others;
   for (const auto& [event, times] : run.incidents_by_event) {
-    out += fmt::format("{}{} × {}", out.empty() ? "" : ", ", times, html_of(event));
+    if (has_failed && event == "round failed") continue;  // counted already
+    std::string& counts = is_failure(event) ? out : others;
+    counts += fmt::format("{}{} × {}", counts.empty() ? "" : ", ", times, html_of(event));
   }
+  if (!others.empty()) out += (out.empty() ? "no failure, but " : "; besides ") + others;
   const auto more = run.incident_count() - static_cast<std::int64_t>(run.incidents.size());
   return more > 0 ? out + fmt::format("; the last {} are not shown", more) : out;
 }

@@ -1,10 +1,12 @@
+import { authorization } from "./session";
+
 export type Command = "pause" | "resume" | "checkpoint" | "stop";
 
 // What went wrong, as a sentence; null if the server will do it.
 export async function send(command: Command): Promise<string | null> {
   let answer: Response;
   try {
-    answer = await fetch(`/api/${command}`, { method: "POST" });
+    answer = await fetch(`/api/${command}`, { method: "POST", headers: authorization() });
   } catch {
     return "The server cannot be reached.";
   }

@@ -1,4 +1,5 @@
 import type { Message } from "../model/api";
+import { protocols } from "./session";
 
 // The WebSocket to the server, opened again whenever it is lost: after half a second first, then ever later, up to five seconds. Silence
 // counts as lost, too: the server says something every two seconds at least.
@@ -69,6 +70,11 @@ export class Connection {
     this.silence = setTimeout(() => this.lost(), kSilence);
   }
 
+  // Until it is started again.
+  stop(): void {
+    this.drop();
+  }
+
   private drop(): void {
     clearTimeout(this.silence);
     clearTimeout(this.retry);
@@ -81,5 +87,5 @@ export class Connection {
 
 export function openLive(): Socket {
   const scheme = location.protocol === "https:" ? "wss:" : "ws:";
-  return new WebSocket(`${scheme}//${location.host}/api/live`) as unknown as Socket;
+  return new WebSocket(`${scheme}//${location.host}/api/live`, protocols()) as unknown as Socket;
 }

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { Connection, kSilence, type Socket, type Status } from "./connection";
-import { tokenIn } from "./session";
+import { tokenFrom, tokenIn } from "./session";
 
 class FakeSocket implements Socket {
   onmessage: Socket["onmessage"] = null;
@@ -103,9 +103,25 @@ it("hears nothing more of a socket that it has given up", () => {
   expect(statuses.at(-1)).toBe("lost");
 });
 
+it("does not try again when it was stopped", () => {
+  lose();
+  connection.stop();
+  vi.advanceTimersByTime(100_000);
+  expect(sockets).toHaveLength(1);
+  connection.start();
+  expect(sockets).toHaveLength(2);
+});
+
 it("finds the token in an address", () => {
   expect(tokenIn("#token=0a1b2c")).toBe("0a1b2c");
   expect(tokenIn("#swarm")).toBeNull();
   expect(tokenIn("#token=")).toBeNull();
   expect(tokenIn("#token=a b")).toBeNull();
+});
+
+it("finds the token in what somebody pastes", () => {
+  expect(tokenFrom(" 0a1b2c ")).toBe("0a1b2c");
+  expect(tokenFrom("https://192.0.2.7:8443/#token=0a1b2c&certificate=AA:BB\n")).toBe("0a1b2c");
+  expect(tokenFrom("")).toBeNull();
+  expect(tokenFrom("https://192.0.2.7:8443/")).toBeNull();
 });

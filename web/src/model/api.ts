@@ -66,6 +66,7 @@ export interface Peer {
   send_rate: number;
   receive_rate: number;
   staleness: number | null;
+  rounds_failed: number;
   log: string[];
 }
 
@@ -108,6 +109,7 @@ export interface State {
   peers: Peer[];
   links: Link[];
   series: Series;
+  latest: Row | null; // the last step alone
   spans: Record<string, Span[]>;
   events: SwarmEvent[];
 }
@@ -121,6 +123,7 @@ export interface Update {
   peers?: (Partial<Peer> & { name: string })[];
   links?: Link[];
   series?: Series | { rows: Row[] };
+  latest?: Row | null;
   spans?: Record<string, Span[]>;
   events?: SwarmEvent[];
 }

@@ -5,23 +5,26 @@ export interface Table {
   columns: Map<string, (number | null)[]>;
   rows: number;
   stride: number;
+  hasTail: boolean; // the last row is the last step alone, until its own row is full
 }
 
 // The server sends 2000 rows at most, and a thinner series before there are more. This only holds if it does not.
 const kMostRows = 4000;
 
 export function emptyTable(): Table {
-  return { columns: new Map(), rows: 0, stride: 1 };
+  return { columns: new Map(), rows: 0, stride: 1, hasTail: false };
 }
 
 export function tableOf(series: Series): Table {
-  const table: Table = { columns: new Map(series.columns.map((name) => [name, []])), rows: 0, stride: series.stride };
+  const columns = new Map(series.columns.map((name): [string, (number | null)[]] => [name, []]));
+  const table: Table = { columns, rows: 0, stride: series.stride, hasTail: false };
   addRows(table, series.rows);
   return table;
 }
 
 // Rows are by step. One that goes back means that the run was rewound: what was after it is done again.
 export function addRows(table: Table, rows: Row[]): void {
+  dropTail(table);
   for (const row of rows) {
     const step = valueIn(table, row, "step");
     if (step === null) continue;
@@ -34,6 +37,23 @@ export function addRows(table: Table, rows: Row[]): void {
   if (surplus <= 0) return;
   for (const column of table.columns.values()) column.splice(0, surplus);
   table.rows = kMostRows;
+}
+
+// The last step, which may be long before its row is full.
+export function setTail(table: Table, row: Row): void {
+  dropTail(table);
+  const step = valueIn(table, row, "step");
+  const last = columnOf(table, "step").at(-1) ?? -Infinity;
+  if (step === null || step <= last) return;
+  addRows(table, [row]);
+  table.hasTail = true;
+}
+
+function dropTail(table: Table): void {
+  if (!table.hasTail) return;
+  for (const column of table.columns.values()) column.pop();
+  table.rows--;
+  table.hasTail = false;
 }
 
 export function columnOf(table: Table, name: string): (number | null)[] {

@@ -1,5 +1,5 @@
 import type { Link, Message, Peer, Plan, Run, Span, State, SwarmEvent, Update } from "./api";
-import { addRows, emptyTable, tableOf, type Table } from "./series";
+import { addRows, emptyTable, setTail, tableOf, type Table } from "./series";
 
 // All that the page knows, made from the messages of the server. Views compare revisions to see what is new since they drew last.
 // Peers' names come from strangers, so they are keys of maps, never of objects.
@@ -92,6 +92,10 @@ function add(model: Model, message: State | Update): SwarmEvent[] {
   if (message.series) {
     if ("columns" in message.series) model.series = tableOf(message.series);
     else addRows(model.series, message.series.rows);
+    revision.series++;
+  }
+  if (message.latest) {
+    setTail(model.series, message.latest);
     revision.series++;
   }
   addSpans(model, message.spans ?? {});

@@ -23,6 +23,7 @@ function state(more: Partial<State> = {}): State {
     peers: [],
     links: [],
     series: { columns: ["step", "seconds", "loss"], stride: 1, rows: [] },
+    latest: null,
     spans: {},
     events: [],
     ...more,
@@ -117,6 +118,32 @@ describe("the series", () => {
     apply(model, update({ series: { rows: [[2, 9, 5]] } }));
     expect(columnOf(model.series, "step")).toEqual([1, 2]);
     expect(latest(model.series, "loss")).toBe(5);
+  });
+
+  it("ends with the last step, however many steps a row stands for", () => {
+    const model = emptyModel();
+    apply(model, state({ series: { columns: ["step", "seconds", "loss"], stride: 64, rows: [[64, 32, 3]] }, latest: [70, 35, 9] }));
+    expect(columnOf(model.series, "step")).toEqual([64, 70]);
+    const series = changesOf("series");
+    series(model);
+    apply(model, update({ latest: [71, 35.5, 8] }));
+    expect(series(model)).toBe(true);
+    expect(columnOf(model.series, "step")).toEqual([64, 71]);
+    expect(latest(model.series, "loss")).toBe(8);
+    apply(model, update({ series: { rows: [[128, 64, 2]] }, latest: [128, 64, 5] }));
+    expect(columnOf(model.series, "step")).toEqual([64, 128]);
+    expect(latest(model.series, "loss")).toBe(2);
+    apply(model, update({ latest: [130, 65, 4] }));
+    apply(model, update({ series: { columns: ["step", "seconds", "loss"], stride: 128, rows: [[128, 64, 2.5]] }, latest: [131, 66, 3] }));
+    expect(columnOf(model.series, "step")).toEqual([128, 131]);
+    expect(model.series.rows).toBe(2);
+  });
+
+  it("goes back with the last step", () => {
+    const model = emptyModel();
+    apply(model, state({ series: { columns: ["step", "seconds", "loss"], stride: 4, rows: [[4, 2, 3]] }, latest: [7, 4, 9] }));
+    apply(model, update({ latest: [6, 5, 8] }));
+    expect(columnOf(model.series, "step")).toEqual([4, 6]);
   });
 
   it("knows the latest value there is", () => {

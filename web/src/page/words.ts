@@ -14,6 +14,7 @@ const kAboutPeer: Record<string, string> = {
   "stands in": "stands in for a lost peer",
   returned: "is back",
   suspected: "is suspected",
+  "round failed": "had a round that failed",
   expelled: "was expelled",
   checkpoint: "saved a checkpoint",
 };

@@ -9,6 +9,7 @@ function event(kind: string, peer = "", text = ""): SwarmEvent {
 it("makes sentences", () => {
   expect(sentenceOf(event("lost", "peer-1", "its link was closed"))).toBe("peer-1 was lost: its link was closed");
   expect(sentenceOf(event("planned", "", "generation 2"))).toBe("A plan was made: generation 2");
+  expect(sentenceOf(event("round failed", "attic", "3 so far"))).toBe("attic had a round that failed: 3 so far");
   expect(sentenceOf(event("began"))).toBe("Training began");
   expect(sentenceOf(event("began", "peer-2"))).toBe("peer-2 began to train");
 });

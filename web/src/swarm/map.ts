@@ -49,6 +49,7 @@ export class SwarmMap {
       node.render(peer, peer.name === selected, box, layout);
       (box ? placed : others).push(node.root);
     }
+    for (const name of this.nodes.keys()) if (!model.peers.has(name)) this.nodes.delete(name);
     this.place(layout, placed, model);
     setHidden(this.others, others.length === 0);
     setChildren(this.othersList, others);
@@ -70,6 +71,8 @@ export class SwarmMap {
   private withLabels(layout: MapLayout, nodes: Element[]): Element[] {
     const ordered: Element[] = [];
     let next = 0;
+    const shown = new Set(layout.labels.map(({ cluster }) => cluster));
+    for (const cluster of this.labels.keys()) if (!shown.has(cluster)) this.labels.delete(cluster);
     if (layout.isFlat) return nodes;
     for (const { cluster, stages, x, y, height } of layout.labels) {
       const label = this.labels.get(cluster) ?? html("h3", { class: "cluster" });

@@ -21,6 +21,7 @@ const kFacts: [label: string, value: (peer: Peer) => string][] = [
   ["of that, computing", (peer) => duration(peer.compute_seconds)],
   ["of that, waiting", (peer) => duration(peer.wait_seconds)],
   ["staleness", (peer) => (peer.staleness === null ? kUnknown : plural(peer.staleness, "update"))],
+  ["rounds failed", (peer) => String(peer.rounds_failed)],
   ["sent", (peer) => `${bytes(peer.bytes_sent)}, now ${rate(peer.send_rate)}`],
   ["received", (peer) => `${bytes(peer.bytes_received)}, now ${rate(peer.receive_rate)}`],
 ];

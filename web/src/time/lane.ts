@@ -2,7 +2,7 @@ import type { Span, SpanKind } from "../model/api";
 
 // Draws the spans between two moments into a lane of pixels. Where spans are long enough to be seen, each has its place, and a pixel that
 // two of them share has a mixture of their colours. Where they are shorter than a pixel or so, that would be one muddy colour for all:
-// then heights show what shares of the time they had, from the bottom up, and what is left above is waiting.
+// then heights show what shares of the time they had, from the bottom up, and what is left above is the rest.
 
 export type Colour = [red: number, green: number, blue: number];
 

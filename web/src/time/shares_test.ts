@@ -7,17 +7,17 @@ it("sums up what lies between two moments", () => {
   expect(shares.backward).toBeCloseTo(0.3);
   expect(shares.update).toBeCloseTo(0.1);
   expect(shares.round).toBeCloseTo(0.6);
-  expect(shares.waiting).toBeCloseTo(0.4);
+  expect(shares.rest).toBeCloseTo(0.4);
 });
 
-it("is all waiting without spans", () => {
-  expect(sharesOf([], 0, 10).waiting).toBe(1);
-  expect(sharesOf([["forward", 0, 1]], 5, 5).waiting).toBe(1);
+it("is all rest without spans", () => {
+  expect(sharesOf([], 0, 10).rest).toBe(1);
+  expect(sharesOf([["forward", 0, 1]], 5, 5).rest).toBe(1);
 });
 
 it("has no share above one, nor below none", () => {
   const shares = sharesOf([["forward", 0, 10], ["backward", 0, 10], ["round", 0, 10], ["round", 0, 10]], 0, 10);
-  expect(shares.waiting).toBe(0);
+  expect(shares.rest).toBe(0);
   expect(shares.round).toBe(1);
 });
 

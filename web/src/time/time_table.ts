@@ -4,7 +4,7 @@ import { percent } from "../page/format";
 import type { Shares } from "./shares";
 
 const kColumns: [kind: keyof Shares, words: string][] = [
-  ["waiting", "waiting"],
+  ["rest", "the rest"],
   ["forward", "forward"],
   ["backward", "backward"],
   ["update", "update"],

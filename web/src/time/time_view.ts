@@ -117,7 +117,7 @@ function legend(): HTMLElement {
     ["backward", "backward"],
     ["update", "update"],
     ["round", "round (the thin line below)"],
-    ["empty", "waiting"],
+    ["empty", "waiting, evaluations, checkpoints"],
   ]) {
     keys.append(html("li", {}, html("span", { class: `block ${kind}` }), words));
   }
