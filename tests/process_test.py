@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 import resource
+import select
 import shutil
 import signal
 import socket
@@ -61,6 +62,12 @@ def cut_off(pid):
     assert found > 0
 
 
+def whole_lines(path):
+    """Of a file that may be being written: a last line without an end is not there yet."""
+    content = path.read_bytes()
+    return content[:content.rfind(b"\n") + 1].decode().splitlines()
+
+
 class ProcessTest(unittest.TestCase):
     def setUp(self):
         self._folder = tempfile.TemporaryDirectory()
@@ -90,7 +97,7 @@ class ProcessTest(unittest.TestCase):
             self.assertIn(fragment, lines[0])
 
     def metrics(self, run="run"):
-        lines = [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]
+        lines = [json.loads(line) for line in whole_lines(self.folder / run / "metrics.jsonl")]
         for line in lines:
             del line["seconds"], line["step_seconds"]
         return lines
@@ -244,14 +251,20 @@ class SwarmProcessTest(ProcessTest):
 
     def wait_for_step(self, step, lines="run/metrics.jsonl"):
         metrics = self.folder / lines
-        self.wait_until(lambda: metrics.exists() and len(metrics.read_text().splitlines()) >= step, f"step {step}")
+        self.wait_until(lambda: metrics.exists() and len(whole_lines(metrics)) >= step, f"step {step}")
 
     def wait_for_event(self, kind, peer, times=1):
-        def has_come():
-            text = (self.folder / "run" / "events.jsonl").read_text()
-            events = [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
-            return sum(event["event"] == kind and event.get("peer") == peer for event in events) >= times
-        self.wait_until(has_come, f"{peer}: {kind}")
+        self.wait_until(lambda: self.kinds(kind).count(peer) >= times, f"{peer}: {kind}")
+
+    def wait_for_words(self, process, words):
+        """Until it has said so on standard error; what it has said so far is not in what finish() returns."""
+        said, deadline = b"", time.monotonic() + TIMEOUT
+        while words.encode() not in said:
+            ready, _, _ = select.select([process.stderr], [], [], max(0, deadline - time.monotonic()))
+            self.assertTrue(ready, f"has not said '{words}', but {said}")
+            more = os.read(process.stderr.fileno(), 1 << 16)
+            self.assertTrue(more, f"has ended, and not said '{words}', but {said}")
+            said += more
 
     def assert_nothing_is_left(self, pids, killed=()):
         """Processes have ended, and removed what they had written; the next one does it for those that were killed."""
@@ -275,7 +288,7 @@ class SwarmProcessTest(ProcessTest):
         return lines
 
     def events(self, run="run"):
-        return [json.loads(line) for line in (self.folder / run / "events.jsonl").read_text().splitlines()]
+        return [json.loads(line) for line in whole_lines(self.folder / run / "events.jsonl")]
 
     def kinds(self, kind):
         return sorted(event.get("peer", "") for event in self.events() if event["event"] == kind)
@@ -379,7 +392,7 @@ class SwarmTest(SwarmProcessTest):
     def test_a_lost_peer_ends_the_run_with_a_checkpoint_and_its_name(self):
         for victim, blow in ((0, signal.SIGKILL), (2, signal.SIGKILL), (1, signal.SIGSTOP)):
             shutil.rmtree(self.folder / "run", ignore_errors=True)
-            process = self.start_swarm("train.steps=100000", "sync.method=gossip",
+            process = self.start_swarm("train.steps=100000", "sync.method=gossip", "sync.codec=bf16",
                                        "train.eval_every=0", "train.checkpoint_every=0")
             self.wait_for_step(5)
             pids = self.children(process.pid)
@@ -400,6 +413,7 @@ class SwarmTest(SwarmProcessTest):
     def test_the_others_go_on_without_a_lost_peer(self):
         for victim, blow, method in ((0, signal.SIGKILL, "allreduce"), (2, signal.SIGKILL, "diloco"),
                                      (1, signal.SIGSTOP, "local-sgd"), (0, signal.SIGSTOP, "palsgd"),
+                                     (1, signal.SIGKILL, "gossip"), (2, signal.SIGSTOP, "gossip"),
                                      (1, signal.SIGKILL, "none")):
             with self.subTest(victim=victim, method=method):
                 shutil.rmtree(self.folder / "run", ignore_errors=True)
@@ -446,7 +460,8 @@ class SwarmTest(SwarmProcessTest):
                 self.assertLess(abs(losses[1] / losses[0] - 1), 0.05)
 
     def test_somebody_new_takes_the_place_of_a_lost_peer(self):
-        for method, trains in (("allreduce", True), ("allreduce", False), ("diloco", True), ("local-sgd", False)):
+        for method, trains in (("allreduce", True), ("allreduce", False), ("diloco", True), ("gossip", True),
+                               ("local-sgd", False)):
             with self.subTest(method=method, trains=trains):
                 shutil.rmtree(self.folder / "run", ignore_errors=True)
                 coordinator, ticket = self.coordinate("train.steps=100000", f"sync.method={method}", "sync.interval=4",
@@ -473,7 +488,8 @@ class SwarmTest(SwarmProcessTest):
                     self.assertEqual(samples[-1] - samples[-2], samples[0])
 
     def test_a_run_bears_what_chaos_does_to_it(self):
-        arguments = ["--chaos", "kill 0.2/s, rejoin 1s", "--chaos-seed", "3"]
+        # By appointment: however slow this computer is, they are never all gone at once.
+        arguments = ["--chaos", "kill 1 at 2s, kill 3 at 5s, kill 0 at 8s, rejoin 1s"]
         result = self.run_program("train", "--out", "run", *arguments, settings=[
             *TINY, "swarm.peers=4", "swarm.clusters=4", "sync.method=diloco", "sync.interval=4", "sync.warmup_steps=0",
             "train.steps=140", *(f"peer.{i}.step_time=100ms" for i in range(4))])
@@ -627,12 +643,13 @@ class ChurnTest(SwarmProcessTest):
     def test_a_coordinator_is_killed_and_another_takes_up_the_run(self):
         for method in ("allreduce", "palsgd"):
             with self.subTest(method=method):
-                settings = ("train.steps=300", f"sync.method={method}", "sync.interval=4", "sync.warmup_steps=4",
-                            "train.eval_every=50", "train.checkpoint_every=120")
+                settings = ("train.steps=200", f"sync.method={method}", "sync.interval=4", "sync.warmup_steps=4",
+                            "train.eval_every=50", "train.checkpoint_every=80")
                 for run in ("whole", "run"):
                     shutil.rmtree(self.folder / run, ignore_errors=True)
                     coordinator, ticket = self.coordinate(*settings, out=run)
-                    peers = self.join_all(ticket, "--step-time", "30ms")
+                    # Slow enough that it is not over before another one takes it up.
+                    peers = self.join_all(ticket, *(() if run == "whole" else ("--step-time", "100ms")))
                     if run == "whole":
                         self.assert_all_end_well(coordinator, peers.values())
                 self.wait_for_step(15)
@@ -646,13 +663,13 @@ class ChurnTest(SwarmProcessTest):
                 time.sleep(2)
                 self.assertTrue(all(peer.poll() is None for peer in peers.values()))
                 self.assert_all_end_well(self.take_up(), peers.values())
-                self.assert_whole(300)
+                self.assert_whole(200)
                 self.assertEqual(self.kinds("returned"), list(self.NAMES))
                 self.assertEqual(self.kinds("lost"), [])
                 self.assertEqual(self.events()[-1]["event"], "checkpoint")
                 self.assertGreater(seen, 14)
                 self.assertEqual(self.result_lines("run"), self.result_lines("whole"))
-                model = "checkpoints/step-300/model.safetensors"
+                model = "checkpoints/step-200/model.safetensors"
                 self.assertEqual((self.folder / "run" / model).read_bytes(),
                                  (self.folder / "whole" / model).read_bytes())
         code, _, err = self.finish(self.start("coordinate", "--take-up", "--out", "nowhere"))
@@ -661,7 +678,7 @@ class ChurnTest(SwarmProcessTest):
     def test_a_peer_that_is_lost_while_nobody_coordinates_is_missed(self):
         coordinator, ticket = self.coordinate("train.steps=150", "sync.method=allreduce", "train.eval_every=0",
                                               "train.checkpoint_every=0")
-        peers = self.join_all(ticket, "--step-time", "30ms")
+        peers = self.join_all(ticket, "--step-time", "100ms")
         self.wait_for_step(10)
         coordinator.kill()
         coordinator.wait()
@@ -677,16 +694,17 @@ class ChurnTest(SwarmProcessTest):
         peers = self.join_all(ticket, "--speed", "0.1")
         self.wait_for_step(10)
         coordinator.send_signal(signal.SIGSTOP)
-        time.sleep(13)
+        for peer in peers.values():  # however long it takes them to miss it
+            self.wait_for_words(peer, "trying to reach it again")
         coordinator.send_signal(signal.SIGCONT)
         for name in self.NAMES:
             self.wait_for_event("returned", name)
-        self.wait_for_step(len((self.folder / "run/metrics.jsonl").read_text().splitlines()) + 10)
+        self.wait_for_step(len(self.metrics()) + 10)
         self.interrupt(coordinator, peers.values())
         steps = [line["step"] for line in self.metrics()]
         self.assertEqual(steps, list(range(1, len(steps) + 1)))
         self.assertEqual(self.kinds("lost"), [])
-        self.assertEqual(self.kinds("returned"), list(self.NAMES))
+        self.assertEqual(set(self.kinds("returned")), set(self.NAMES))
 
     def test_a_peer_that_was_asleep_joins_again(self):
         for method in ("allreduce", "diloco"):
@@ -709,7 +727,7 @@ class ChurnTest(SwarmProcessTest):
 
     def test_two_come_at_once_and_one_of_them_is_held_up(self):
         """Nobody hands on what it is still being given itself."""
-        coordinator, ticket = self.coordinate("train.steps=400", "sync.method=diloco", "sync.interval=4",
+        coordinator, ticket = self.coordinate("train.steps=600", "sync.method=diloco", "sync.interval=4",
                                               "sync.warmup_steps=4", "train.eval_every=0", "train.checkpoint_every=0")
         peers = self.join_all(ticket, "--step-time", "50ms")
         self.wait_for_step(10)
@@ -720,13 +738,13 @@ class ChurnTest(SwarmProcessTest):
             peers[name] = self.join(ticket, name, "--step-time", "50ms")
         self.wait_for_event("ready", "eaves")
         peers["eaves"].send_signal(signal.SIGSTOP)
-        time.sleep(0.7)  # shorter than anybody's patience
+        time.sleep(0.4)  # shorter than anybody's patience
         peers["eaves"].send_signal(signal.SIGCONT)
         for name in ("den", "eaves"):
             self.wait_for_event("began", name)
             self.wait_for_step(5, f"run/peers/{name}.jsonl")
         self.assert_all_end_well(coordinator, peers.values())
-        self.assert_whole(400)
+        self.assert_whole(600)
         self.assertEqual(self.kinds("lost"), ["barn", "cellar"])
         samples = [line["samples"] for line in self.metrics()]
         self.assertEqual(samples[-1] - samples[-2], samples[0])
@@ -741,12 +759,12 @@ class ChurnTest(SwarmProcessTest):
         self.assertEqual(self.finish(calm)[0], 0)
 
         coordinator, ticket = self.coordinate(*settings)
-        peers = {name: self.join(ticket, name, "--step-time", "60ms") for name in names}
+        peers = {name: self.join(ticket, name, "--step-time", "100ms") for name in names}
         self.wait_for_step(20)
         peers.pop("barn").kill()
         self.wait_for_event("lost", "barn")
         for name in ("eaves", "flat"):
-            peers[name] = self.join(ticket, name, "--step-time", "60ms")
+            peers[name] = self.join(ticket, name, "--step-time", "100ms")
             self.wait_for_event("ready", name)
         self.wait_until(lambda: {"eaves", "flat"} & set(self.kinds("began")), "nobody has taken the place")
         peers["cellar"].send_signal(signal.SIGSTOP)
@@ -792,7 +810,8 @@ class ChurnTest(SwarmProcessTest):
         peers = [self.join(ticket, name, "--speed", "0.1") for name in ("attic", "barn")]
         self.wait_for_step(10)
         peers += [self.join(ticket, name, "--speed", "0.1") for name in ("cellar", "den")]
-        self.wait_until(lambda: len(self.kinds("planned")) == 2, "there is no other plan")
+        self.wait_until(lambda: "another plan is better" in [event.get("reason") for event in self.events()],
+                        "there is no other plan")
         done = len(self.metrics())
         self.wait_for_step(done + 10)
         self.interrupt(coordinator, peers)
@@ -804,17 +823,18 @@ class ChurnTest(SwarmProcessTest):
         self.assertEqual(self.checkpoints(), [f"step-{len(samples)}"])
 
     def test_a_link_that_is_cut_costs_one_of_two_its_place_for_a_while(self):
-        swarm = self.start_swarm("train.steps=300", "sync.method=diloco", "sync.interval=4", "sync.warmup_steps=0",
+        swarm = self.start_swarm("train.steps=500", "sync.method=diloco", "sync.interval=4", "sync.warmup_steps=0",
                                  "train.eval_every=0", "train.checkpoint_every=0",
                                  *(f"peer.{i}.step_time=50ms" for i in range(self.PEERS)))
         self.wait_for_step(10)
         pids = self.children(swarm.pid)
         os.kill(pids[1], signal.SIGUSR1)
+        self.wait_until(lambda: self.kinds("lost"), "nobody is lost")
+        self.wait_for_event("began", self.kinds("lost")[0])
         code, _, err = self.finish(swarm)
         self.assertEqual(code, 0, err)
-        self.assert_whole(300)
+        self.assert_whole(500)
         self.assertEqual(len(self.kinds("lost")), 1)
-        self.assertIn(self.kinds("lost")[0], self.kinds("began"))
         self.assert_nothing_is_left(pids)
 
 
@@ -931,7 +951,7 @@ class PipelineTest(SwarmProcessTest):
 
     def test_somebody_new_takes_the_place_of_a_stage(self):
         cases = (("allreduce", "1f1b", signal.SIGKILL), ("diloco", "async", signal.SIGKILL),
-                 ("palsgd", "1f1b", signal.SIGSTOP))
+                 ("palsgd", "1f1b", signal.SIGSTOP), ("gossip", "1f1b", signal.SIGKILL))
         for method, schedule, signal_number in cases:
             with self.subTest(method=method, schedule=schedule):
                 shutil.rmtree(self.folder / "run", ignore_errors=True)
@@ -973,7 +993,8 @@ class PipelineTest(SwarmProcessTest):
                 for run in ("whole", "run"):
                     shutil.rmtree(self.folder / run, ignore_errors=True)
                     coordinator, ticket = self.coordinate(*settings, out=run)
-                    peers = {name: self.join(ticket, name, "--step-time", "40ms") for name in ("attic", "barn", "cellar")}
+                    pace = () if run == "whole" else ("--step-time", "100ms")
+                    peers = {name: self.join(ticket, name, *pace) for name in ("attic", "barn", "cellar")}
                     if run == "whole":
                         self.assertEqual(self.finish(coordinator)[0], 0)
                 for victim, heir in (("barn", "den"), ("attic", "eaves")):
@@ -981,15 +1002,18 @@ class PipelineTest(SwarmProcessTest):
                     self.wait_for_step(done + 13)
                     peers.pop(victim).kill()
                     self.wait_for_event("lost", victim)
-                    peers[heir] = self.join(ticket, heir, "--step-time", "40ms")
+                    peers[heir] = self.join(ticket, heir, *pace)
                     self.wait_for_event("began", heir)
                 for process in (coordinator, *peers.values()):
                     code, _, err = self.finish(process)
                     self.assertEqual(code, 0, err)
                 lines = self.metrics()
                 self.assertEqual([line["step"] for line in lines], list(range(1, 81)))
+                # All go back once for whoever was lost; also for a peer that has stood in until an heir was there.
                 repeated = self.summary()["repeated"]
-                self.assertEqual(len(repeated), 2)
+                stood_in = [name for name in self.kinds("lost") if name not in ("attic", "barn")]
+                self.assertLessEqual(len(stood_in), len(self.kinds("stands in")))
+                self.assertIn(len(repeated), range(2, 3 + len(stood_in)))
                 for steps in repeated:  # as many as lie between two copies, and what a copy takes
                     self.assertEqual(steps["first_step"] % 5, 1)
                     self.assertLess(steps["last_step"] - steps["first_step"], 15)
@@ -1229,8 +1253,13 @@ class DashboardTest(SwarmProcessTest):
         generation = self.state(url)["plan"]["generation"]
         peers["barn"].kill()
         self.wait_until(lambda: state_of("barn") == "lost", "barn is lost")
-        self.assertGreater(self.state(url)["plan"]["generation"], generation)
+        self.wait_until(lambda: self.state(url)["plan"]["generation"] > generation, "another plan")
         self.assertIn(("lost", "barn"), [(event["event"], event["peer"]) for event in self.state(url)["events"]])
+        planned = lambda: [event for event in self.events() if event["event"] == "planned"]
+        self.wait_until(lambda: "barn was lost" in [event["reason"] for event in planned()], "why there is another plan")
+        self.assertEqual([event["generation"] for event in planned()], list(range(1, len(planned()) + 1)))
+        predicted = self.state(url)["plan"]["predicted_step_seconds"]
+        self.assertAlmostEqual(planned()[0].get("predicted_step_seconds", 0), predicted or 0, places=4)
         self.join(ticket, "loft")
         self.wait_until(lambda: state_of("loft") == "training", "loft trains")
         watched = self.run_program("watch", ticket, "--once")
@@ -1254,12 +1283,17 @@ class DashboardTest(SwarmProcessTest):
         swarm, url = self.show("dashboard.listen=0.0.0.0:0")
         address, token = self.parts(url)
         self.assertTrue(address.startswith("https://"))
-        here = url.replace("0.0.0.0", "127.0.0.1")
-        for path in ("/", "/index.html", "/assets/app.js", "/api/state", "/api/live", "/metrics", "/../run.toml"):
+        self.assertNotIn("0.0.0.0", address)
+        self.assertEqual(self.ask(url, "/api/state", token=token)[0], 200)  # at the address that was printed
+        here = url.replace(urllib.parse.urlsplit(address).netloc.rpartition(":")[0], "127.0.0.1")
+        for path in ("/", "/index.html", "/api/state", "/api/live", "/api/session", "/metrics", "/assets/../run.toml"):
             for wrong in (None, "0" * 32):
-                status, text, _ = self.ask(here, path, token=wrong)
+                status, text, fields = self.ask(here, path, token=wrong, Cookie=f"rookery={token}; token={token}")
                 self.assertEqual(status, 401, path)
                 self.assertNotIn(token, text)
+                self.assertNotIn("parameters", text)
+                self.assertNotIn("Set-Cookie", fields)
+        self.assertEqual(self.ask(here, "/assets/app.js")[0], 200)  # of the page that asks for the token
         self.assertEqual(self.ask(here, "/api/stop", "POST")[0], 401)
         self.assertEqual(self.ask(here, "/api/state", token=token)[0], 200)
         self.assertEqual(self.ask(here, "/api/stop", "POST", token, Origin="https://evil.example")[0], 403)
@@ -1276,6 +1310,9 @@ class DashboardTest(SwarmProcessTest):
         swarm, url = self.show()
         port = int(self.parts(url)[0].rpartition(":")[2])
         self.wait_until(lambda: self.state(url)["run"]["step"] > 1, "a step")
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # often not many more than a thousand
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(1000)]
         before = self.state(url)["run"]["step"]
         for bytes_sent in (b"\0" * 100000, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * 100000,
@@ -1287,6 +1324,28 @@ class DashboardTest(SwarmProcessTest):
         for connection in idle:
             connection.close()
         self.stop(swarm, url)
+
+    def test_whoever_watches_is_told_that_the_connection_was_lost_and_goes_on(self):
+        def answer(listener, phase):
+            brief = json.dumps({"run": {"name": "tales", "phase": phase}})
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {len(brief)}\r\n\r\n{brief}".encode())
+
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.settimeout(TIMEOUT)
+            port = listener.getsockname()[1]
+            watching = self.start("watch", f"http://127.0.0.1:{port}/", "--every", "0.1")
+            answer(listener, "training")
+        self.assertIn("training", watching.stdout.readline())
+        self.assertIn("connection lost, trying again", watching.stderr.readline())
+        with socket.create_server(("127.0.0.1", port)) as listener:
+            listener.settimeout(TIMEOUT)
+            answer(listener, "ended")
+            code, out, err = self.finish(watching)
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("ended", out)
 
     def test_wrong_addresses_are_refused_in_one_sentence(self):
         self.assert_wrong_input(self.run_program("watch", "nonsense"), "http://")
@@ -1354,6 +1413,21 @@ class PlanTest(SwarmProcessTest):
         self.assertTrue(all("why_not" in option for option in plan["options"][1:]))
         self.assertGreater(plan["predicted_step_seconds"], 0)
 
+    def test_the_file_says_how_many_there_are(self):
+        """Whatever the settings say of their number, and of local peers."""
+        names = ["lab-0", "lab-1", "lab-2", "laptop"]
+        planned = lambda result: sorted(stage["peer"] for cluster in json.loads(result.stdout)["clusters"]
+                                        for stage in cluster)
+        result = self.plan("--json", peers=self.PEERS_FILE, settings=["swarm.peers=8"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(planned(result), names)
+        self.assert_wrong_input(self.plan(peers=self.PEERS_FILE, settings=["swarm.peers=8", "swarm.clusters=8"]),
+                                "swarm.clusters (8)", "swarm.peers (4)")
+        (self.folder / "run.toml").write_text("[swarm]\npeers = 4\n" + 4 * "[[peer]]\nspeed = 0.5\n")
+        result = self.plan("run.toml", "--json", peers="[[peer]]\nname = 'a'\n[[peer]]\nname = 'b'\n")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(planned(result), ["a", "b"])
+
     def test_what_is_fixed_is_not_planned(self):
         plan = json.loads(self.plan("--json", peers=self.PEERS_FILE,
                                     settings=["sync.method=diloco", "swarm.clusters=[1, 3]",
@@ -1380,6 +1454,10 @@ class PlanTest(SwarmProcessTest):
                 ("[[peer]]\nname = 'a'\n[[peer]]\nname = 'b'\n[[link]]\nfrom = 'a'\nto = 'b'\n"
                  "bandwidth = '0bit'\n", "from a to b"),
                 ("[[peer]]\nname = 'a'\nmemory = '1kB'\n[[peer]]\nmemory = '1kB'\n", "does not fit", "would"),
+                ("[[peer]]\nname = 'a'\n[[peer]]\nname = 'b'\nmemory = '1kB'\n[[peer]]\nname = 'c'\n",
+                 "does not fit", "b cannot hold even the smallest layer", "the others can train without it"),
+                ("[[peer]]\nname = 'lab'\ncount = 10000\n[[link]]\nfrom = 'lab'\nto = 'lab'\nlatency = '1ms'\n",
+                 "from 10000 'lab' to 10000 'lab'", "too many links"),
                 ("[[peer]]\nspeeed = 1\n", "peers.toml:2", "speeed")):
             self.assert_wrong_input(self.plan(peers=text), *said)
         self.assert_wrong_input(self.plan("--peers", "nowhere.toml"), "nowhere.toml")
