@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/heap.h"
 #include "base/signal.h"
+#include "collective/group_exchange.h"
 #include "collective/ring_all_reduce.h"
 #include "collective/ring_broadcast.h"
 #include "collective/robust_reduce.h"
@@ -172,6 +173,18 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
                          .rule = rule, .chunk_bytes = options_.chunk_bytes / kRobustChunks, .stall = options_.stall});
     }
 
+    // What follows are means of a few, who send each other all they have: that is one way instead of two.
+    void exchange(const collective::Circle& circle) {
+      std::vector<net::Link*> others = circle.links;
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(circle.rank));
+      net::ChannelId channel = broadcast_channel_;
+      ++channel.index;
+      weights_ = circle.weights;
+      exchange_.emplace(clock_, others, circle.rank, channel,
+                        collective::ExchangeOptions{
+                            .codec = options_.codec, .chunk_bytes = options_.chunk_bytes, .stall = options_.stall});
+    }
+
     // Returns how far each of them is.
     Task<std::vector<float>> greet(float own) {
       std::vector<float> all(ring_.size);
@@ -194,6 +207,9 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
       } else if (means_) {
         auto reducing = means_->run(contribution.values);
         findings = co_await std::move(reducing);
+      } else if (exchange_) {
+        auto exchanging = exchange_->run(contribution.values, weights_);
+        co_await std::move(exchanging);
       } else {
         auto summing = sums_.run(contribution);
         co_await std::move(summing);
@@ -215,6 +231,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     void cancel(const LinkError& reason) {
       sums_.cancel(reason);
       if (means_) means_->cancel(reason);
+      if (exchange_) exchange_->cancel(reason);
       if (broadcast_) broadcast_->cancel(reason);
     }
 
@@ -225,6 +242,8 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     net::ChannelId broadcast_channel_;
     RingAllReduce sums_;
     std::optional<collective::RobustReduce> means_;
+    std::optional<collective::GroupExchange> exchange_;
+    std::vector<float> weights_;  // of its members, in an exchange
     std::optional<collective::RingBroadcast> broadcast_;
     std::optional<std::size_t> server_;
   };
@@ -426,6 +445,9 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
             .codec = options_.codec, .chunk_bytes = internal::chunk_bytes(options_.scale), .stall = options_.stall});
     if (options_.robust && (!options_.robust_slot || options_.robust_slot(which.slot))) {
       attempt->resist({.rank = members.own, .links = members.links, .weights = members.weights}, *options_.robust);
+    }
+    if (options_.topology && size < plan::kSmallestRing) {
+      attempt->exchange({.rank = members.own, .links = members.links, .weights = members.weights});
     }
     return attempt;
   }
