@@ -101,9 +101,10 @@ std::string read_file(const std::filesystem::path& path, Bytes limit) {
   return content;
 }
 
-FileWriter::FileWriter(const std::filesystem::path& path, Mode mode)
+FileWriter::FileWriter(const std::filesystem::path& path, Mode mode, unsigned permissions)
     : path_(path),
-      fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (mode == Mode::kAppend ? O_APPEND : O_TRUNC), 0644)) {
+      fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (mode == Mode::kAppend ? O_APPEND : O_TRUNC),
+                 permissions)) {
   if (fd_ < 0) fail(path, "write");
 }
 
@@ -135,11 +136,14 @@ NamelessFile::~NamelessFile() { ::close(fd_); }
 
 std::filesystem::path NamelessFile::path() const { return fmt::format("/proc/self/fd/{}", fd_); }
 
-void replace_file(const std::filesystem::path& path, std::string_view content) {
+namespace {
+
+void replace(const std::filesystem::path& path, std::string_view content, unsigned permissions) {
   std::filesystem::path temporary = path;
   temporary += ".tmp";
+  ::unlink(temporary.c_str());  // one that was left may have other permissions
   try {
-    FileWriter file(temporary);
+    FileWriter file(temporary, FileWriter::Mode::kReplace, permissions);
     file.write(content);
     file.finish();
   } catch (const Error&) {
@@ -153,6 +157,12 @@ void replace_file(const std::filesystem::path& path, std::string_view content) {
   }
   make_durable(path.has_parent_path() ? path.parent_path() : ".");
 }
+
+}  // namespace
+
+void replace_file(const std::filesystem::path& path, std::string_view content) { replace(path, content, 0644); }
+
+void replace_private_file(const std::filesystem::path& path, std::string_view content) { replace(path, content, 0600); }
 
 FileLock::FileLock(const std::filesystem::path& path, std::chrono::milliseconds patience)
     : fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {

@@ -36,7 +36,8 @@ class FileWriter {
  public:
   enum class Mode { kReplace, kAppend };  // what becomes of a file that is there already
 
-  explicit FileWriter(const std::filesystem::path& path, Mode mode = Mode::kReplace);
+  // Others may read what their owner writes, unless `permissions` say otherwise.
+  explicit FileWriter(const std::filesystem::path& path, Mode mode = Mode::kReplace, unsigned permissions = 0644);
   ~FileWriter();  // closes; the file stays as far as it was written
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
@@ -68,6 +69,9 @@ class NamelessFile {
 
 // Replaces `path` as a whole: readers see the old content or the new, whatever happens in between.
 void replace_file(const std::filesystem::path& path, std::string_view content);
+
+// The same, with what nobody but its owner may read.
+void replace_private_file(const std::filesystem::path& path, std::string_view content);
 
 // Something that processes of one computer do one after another: whoever holds the same file keeps the others waiting,
 // for as long as they have patience. The file stays, empty.

@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
+#include "base/log.h"
 #include "net/tcp/route.h"
+#include "observe/metrics.h"
+#include "observe/run_files.h"
+#include "train/run_directory.h"
 #include "train/swarm_run.h"
 #include "wire/contact.h"
 
@@ -39,6 +44,17 @@ std::optional<std::string> objection(Command command, Phase phase) {
   return std::nullopt;
 }
 
+// What a run that goes on has done before.
+void show_past(dashboard::Dashboard& shown, const std::filesystem::path& metrics) {
+  shown.show([metrics](View& view, double) {
+    try {
+      observe::read_metrics(metrics, [&](const observe::StepMetrics& step) { view.add_step(step); });
+    } catch (const Error& error) {
+      spdlog::warn("what the run has done before is not shown: {}", error.what());
+    }
+  });
+}
+
 }  // namespace
 
 std::unique_ptr<dashboard::Dashboard> dashboard_for(const Shown& run, Wishes wishes) {
@@ -48,6 +64,8 @@ std::unique_ptr<dashboard::Dashboard> dashboard_for(const Shown& run, Wishes wis
                                       .certificate_file = s.dashboard.certificate,
                                       .key_file = s.dashboard.key,
                                       .dialable = dialable_hosts};
+  const train::RunDirectory directory(run.out);
+  options.entrance_file = directory.dashboard();
   options.run = {.name = s.name,
                  .model = std::string(run.model.kind()),
                  .data = run.data.info().description,
@@ -70,6 +88,7 @@ std::unique_ptr<dashboard::Dashboard> dashboard_for(const Shown& run, Wishes wis
         if (command == Command::kStop) wishes.stop();
         return std::nullopt;
       });
+  if (run.first_step > 0) show_past(*shown, directory.metrics());
   for (std::size_t i = 0; i < shown->urls().size(); ++i) {
     fmt::print(stderr, "{} {}\n", i == 0 ? "dashboard:" : "or:       ", shown->urls()[i]);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <future>
 #include <optional>
 
@@ -14,6 +15,7 @@
 #include "base/file.h"
 #include "base/loop_thread.h"
 #include "dashboard/certificate.h"
+#include "dashboard/entrance.h"
 #include "dashboard/server.h"
 
 namespace rookery::dashboard {
@@ -64,6 +66,19 @@ Certificate certificate_for(const DashboardOptions& options, std::vector<std::st
           read_file(options.key_file, kMostCertificateBytes)};
 }
 
+// At the same port as before, if any will do.
+void serve_where_it_was(const std::string& listen, const std::optional<Entrance>& before,
+                        const std::function<void(const std::string& listen)>& serve) {
+  if (before && listen.ends_with(":0")) {
+    try {
+      return serve(fmt::format("{}:{}", listen.substr(0, listen.size() - 2), before->port));
+    } catch (const InputError&) {
+      // Somebody else is there now.
+    }
+  }
+  serve(listen);
+}
+
 }  // namespace
 
 // What there is on its thread.
@@ -89,21 +104,34 @@ Dashboard::Dashboard(DashboardOptions options, Site::Obey obey) : core_(std::mak
   const Where at = where(options.listen);
   const std::vector<std::string> hosts = hosts_of(options, at.host);
   const bool is_encrypted = !at.is_here || !options.certificate_file.empty();
+  const auto before = kept_entrance(options.entrance_file);
   Certificate certificate;
   if (is_encrypted) {
-    certificate = certificate_for(options, hosts);
+    const bool is_made_up = options.certificate_file.empty() && options.key_file.empty();
+    const bool is_known = before && is_made_up && !before->certificate.certificate.empty();
+    certificate = is_known ? before->certificate : certificate_for(options, hosts);
     fingerprint_ = fingerprint_of(certificate.certificate);
   }
-  const std::string token = new_token();
+  const std::string token = before ? before->token : new_token();
   core_->view.run = options.run;
-  core_->call([&]() -> Task<> {
-    Site site({.token = token, .open = at.is_here, .encrypted = is_encrypted}, built_in_pages(), std::move(obey));
-    core_->server = std::make_unique<Server>(
-        core_->loop.clock(),
-        ServerOptions{.listen = options.listen, .certificate = certificate.certificate, .key = certificate.key},
-        core_->view, [core = core_.get()] { return core->seconds(); }, std::move(site));
-    co_return;
-  });
+  const auto serve = [&](const std::string& listen) {
+    core_->call([&]() -> Task<> {
+      Site site({.token = token, .open = at.is_here, .encrypted = is_encrypted}, built_in_pages(), Site::Obey(obey));
+      core_->server = std::make_unique<Server>(
+          core_->loop.clock(),
+          ServerOptions{.listen = listen, .certificate = certificate.certificate, .key = certificate.key}, core_->view,
+          [core = core_.get()] { return core->seconds(); }, std::move(site));
+      co_return;
+    });
+  };
+  serve_where_it_was(options.listen, before, serve);
+  if (!options.entrance_file.empty()) {
+    const bool is_made_up = options.certificate_file.empty();
+    keep({.port = static_cast<std::uint16_t>(core_->server->port()),
+          .token = token,
+          .certificate = is_made_up ? certificate : Certificate{}},
+         options.entrance_file);
+  }
   for (const std::string& host : hosts) {
     const std::string shown = host.find(':') != std::string::npos ? fmt::format("[{}]", host) : host;
     urls_.push_back(fmt::format("{}://{}:{}/#token={}{}", is_encrypted ? "https" : "http", shown, core_->server->port(),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,6 +17,7 @@ struct DashboardOptions {
   std::string certificate_file{}, key_file{};  // in PEM; beyond this computer, one is made up if there is none
   // By which hosts others reach whoever listens on this one, 0.0.0.0 or ::. Left out: it is not known.
   std::function<std::vector<std::string>(const std::string& host)> dialable{};
+  std::filesystem::path entrance_file{};  // where it is kept how this one is found; left out: nowhere
   RunView run{};
 };
 

@@ -1,5 +1,6 @@
 #include "dashboard/server.h"
 
+#include <fstream>
 #include <list>
 #include <sys/resource.h>
 
@@ -283,6 +284,29 @@ TEST_F(ServerTest, AWebSocketHasTheTokenAmongItsProtocols) {
     EXPECT_EQ(answer[http::field::sec_websocket_protocol], "rookery");
     EXPECT_EQ(hear(socket)["run"]["may_control"], may_control);
   }
+}
+
+// A page that is open finds its run again when that goes on with another process.
+TEST_F(ServerTest, IsFoundWhereItWas) {
+  const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / fmt::format("entrance-{}", ::getpid());
+  for (const char* listen : {"127.0.0.1:0", "0.0.0.0:0"}) {
+    SCOPED_TRACE(listen);
+    std::filesystem::remove(file);
+    const DashboardOptions options{.listen = listen, .entrance_file = file};
+    auto first = make(options);
+    const std::vector<std::string> urls = first->urls();
+    const std::string fingerprint = first->fingerprint();
+    using std::filesystem::perms;
+    EXPECT_EQ(std::filesystem::status(file).permissions(), perms::owner_read | perms::owner_write);
+    first.reset();
+    const auto second = make(options);
+    EXPECT_EQ(second->urls(), urls);
+    EXPECT_EQ(second->fingerprint(), fingerprint);
+    EXPECT_NE(make(options)->urls(), urls) << "somebody else is there";
+    std::ofstream(file) << "{\"port\": \"none\"}";
+    EXPECT_NE(make(options)->urls(), urls) << "who was there is not known any more";
+  }
+  std::filesystem::remove(file);
 }
 
 TEST_F(ServerTest, WhatCannotBeIsSaidInOneSentence) {

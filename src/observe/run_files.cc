@@ -232,6 +232,38 @@ Json parse_metrics(std::string_view line, const fs::path& path, std::int64_t num
                    number);
 }
 
+void read_metrics(const fs::path& path, const std::function<void(const StepMetrics& step)>& take) {
+  internal::for_each_line(path, [&](std::string_view text, std::int64_t number) {
+    const Json line = parse_metrics(text, path, number);
+    const Place place{path, number};
+    const auto get = [&](const char* name) { return number_in(line, name, place); };
+    const auto whole = [&](const char* name) {
+      const double value = get(name).value_or(0);
+      return std::abs(value) < 1e18 ? static_cast<std::int64_t>(value) : 0;
+    };
+    StepMetrics step{.step = line["step"].get<std::int64_t>(),
+                     .loss = get("loss").value_or(kNan),
+                     .seconds = get("seconds").value_or(kNan),
+                     .step_seconds = get("step_seconds").value_or(kNan),
+                     .samples = whole("samples"),
+                     .tokens = whole("tokens"),
+                     .lr = get("lr").value_or(kNan),
+                     .grad_norm = get("grad_norm").value_or(kNan),
+                     .eval_loss = get("eval_loss"),
+                     .eval_accuracy = get("eval_accuracy")};
+    if (const auto compute = get("compute_seconds")) {
+      step.together = {.compute_seconds = *compute,
+                       .wait_seconds = get("wait_seconds").value_or(0),
+                       .bytes_sent = whole("bytes_sent"),
+                       .bytes_received = whole("bytes_received")};
+    }
+    step.consensus_distance = get("consensus_distance");
+    step.drift = get("drift");
+    if (get("staleness_max")) step.staleness_max = whole("staleness_max");
+    take(step);
+  });
+}
+
 RunFiles read_run(const fs::path& root) {
   RunFiles run{.root = root};
   MetricsReader(run).read();

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "observe/metrics.h"
 #include "observe/series.h"
 
 namespace rookery::observe {
@@ -71,6 +73,9 @@ struct RunFiles {
 // Throws InputError, one sentence that names the file, and the line if it is one, when something cannot be read or is
 // not what such a file holds.
 RunFiles read_run(const std::filesystem::path& root);
+
+// The steps in a metrics.jsonl, one after another. Throws likewise.
+void read_metrics(const std::filesystem::path& path, const std::function<void(const StepMetrics& step)>& take);
 
 // A line of metrics.jsonl or peers/NAME.jsonl, as an object with a whole number as "step". Throws InputError naming the
 // line if it is no such object.

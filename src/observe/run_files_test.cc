@@ -41,6 +41,38 @@ TEST_F(RunFilesTest, StepsBecomeCurves) {
   EXPECT_FALSE(run.metrics.contains("eval_loss"));
 }
 
+TEST_F(RunFilesTest, StepsAreReadAsTheyWereWritten) {
+  const std::vector<StepMetrics> written = {
+      {.step = 1,
+       .loss = 2.5,
+       .seconds = 1,
+       .step_seconds = 0.5,
+       .samples = 16,
+       .tokens = 160,
+       .lr = 0.1,
+       .grad_norm = 3},
+      {.step = 2,
+       .loss = 2.25,
+       .seconds = 2,
+       .step_seconds = 0.75,
+       .samples = 32,
+       .tokens = 320,
+       .lr = 0.2,
+       .grad_norm = 4,
+       .eval_loss = 2.5,
+       .eval_accuracy = 0.25,
+       .together = StepMetrics::Together{.compute_seconds = 1, .wait_seconds = 2, .bytes_sent = 3, .bytes_received = 4},
+       .consensus_distance = 0.5,
+       .drift = 1.5,
+       .staleness_max = 2}};
+  std::string lines;
+  for (const StepMetrics& step : written) lines += to_json(step).dump() + "\n";
+  write("a", "metrics.jsonl", lines + "{\"step\": 3, \"lo");  // the last one is torn
+  std::vector<std::string> read;
+  read_metrics(path_of("metrics.jsonl"), [&](const StepMetrics& step) { read.push_back(to_json(step).dump()); });
+  EXPECT_THAT(read, ElementsAre(to_json(written[0]).dump(), to_json(written[1]).dump()));
+}
+
 TEST_F(RunFilesTest, TimeIsSplit) {
   write("a", "metrics.jsonl", steps(1, 4));
   write("a", "peers/late.jsonl", steps(3, 4));

@@ -17,6 +17,7 @@ class RunDirectory {
   std::filesystem::path events() const { return root_ / "events.jsonl"; }
   std::filesystem::path ledger() const { return root_ / "ledger.json"; }
   std::filesystem::path measured_peers() const { return root_ / "peers.toml"; }
+  std::filesystem::path dashboard() const { return root_ / "dashboard.json"; }  // how its dashboard is found again
   std::filesystem::path peers() const { return root_ / "peers"; }
   std::filesystem::path peer_trace(const std::string& name) const { return peers() / (name + ".trace"); }
   std::filesystem::path trace() const { return root_ / "trace.json"; }
