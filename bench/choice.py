@@ -16,8 +16,9 @@ from simulate import simulate
 GOAL = 1.0
 MODEL = {"model.layers": 3, "model.width": 64, "model.heads": 2, "model.context": 64, "train.batch": 8,
          "train.micro_batches": 4, "train.threads": 1, "train.eval_every": 10, "train.eval_batches": 8,
-         "train.schedule": "constant", "train.warmup": 20, "train.steps": 3000, "sync.interval": 16,
-         "sync.warmup_steps": 32, "simulate.compute": "real", "simulate.step_time": "200ms", "simulate.until_loss": GOAL}
+         "train.schedule": "constant", "train.warmup": 20, "train.steps": 3000,
+         "sync.warmup_steps": 32, "simulate.compute": "real", "simulate.step_time": "200ms",
+         "simulate.until_loss": GOAL}
 
 
 def peers(speeds, **more):
@@ -51,27 +52,41 @@ def processes(swarm):
     return settings
 
 
-def fixed_choices(count):
-    """Numbers of clusters, schedules and methods."""
+LOCAL = ("local-sgd", "diloco", "palsgd")
+
+
+def fixed_choices(count, intervals=(8, 32)):
+    """Numbers of clusters, schedules and methods, the local ones with these intervals."""
     for clusters in range(1, count + 1):
         for schedule in ("1f1b",) if clusters == count else ("1f1b", "gpipe", "async"):
-            for method in ("allreduce", "gossip", "local-sgd", "diloco", "palsgd") if clusters > 1 else ("allreduce",):
-                yield {"swarm.clusters": clusters, "pipeline.schedule": schedule, "sync.method": method}
+            choice = {"swarm.clusters": clusters, "pipeline.schedule": schedule}
+            if clusters == 1:
+                yield {**choice, "sync.method": "allreduce"}
+                continue
+            yield from ({**choice, "sync.method": method} for method in ("allreduce", "gossip"))
+            yield from ({**choice, "sync.method": method, "sync.interval": interval}
+                        for method in LOCAL for interval in intervals)
 
 
 def near_choices(plan, count):
-    """Those that differ from a plan in one thing; a cluster of one has no schedule, one cluster no method."""
+    """Those that differ from a plan in one thing; a cluster of one has no schedule, one cluster no method, and a method
+    that the plan does not have has the usual interval."""
     def differs(other, key, clusters):
         return plan[key] != other[key] and clusters not in (plan["swarm.clusters"], other["swarm.clusters"])
 
-    for other in fixed_choices(count):
+    def interval_differs(other):
+        interval = other.get("sync.interval")
+        return interval and interval != (plan["sync.interval"] if plan["sync.method"] == other["sync.method"] else 32)
+
+    for other in fixed_choices(count, (8, 16, 32, 64, 128)):
         if 1 == ((plan["swarm.clusters"] != other["swarm.clusters"]) + differs(other, "pipeline.schedule", count)
-                 + differs(other, "sync.method", 1)):
+                 + differs(other, "sync.method", 1) + bool(interval_differs(other))):
             yield other
 
 
 def name_of(choice):
-    return f"{choice['swarm.clusters']} x {choice['pipeline.schedule']}, {choice['sync.method']}"
+    often = f" every {choice['sync.interval']}" if choice.get("sync.interval") else ""
+    return f"{choice['swarm.clusters']} x {choice['pipeline.schedule']}, {choice['sync.method']}{often}"
 
 
 def at_goal(lines):
@@ -81,8 +96,9 @@ def at_goal(lines):
 
 
 def plan_of(summary):
-    return {"swarm.clusters": summary["clusters"], "pipeline.schedule": summary["schedule"],
+    plan = {"swarm.clusters": summary["clusters"], "pipeline.schedule": summary["schedule"],
             "sync.method": summary["method"]}
+    return plan | ({"sync.interval": summary["interval"]} if "interval" in summary else {})
 
 
 def virtual_seconds(settings, swarm):
@@ -153,5 +169,37 @@ def real(bench, rivals=2):
     print_table(rows)
 
 
+def topologies(bench):
+    """Samples to a loss by the topology of gossip, on four and eight equal peers"""
+    names = ("complete", "one-peer-exp", "ring")
+    rows = [["clusters", *names]]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for clusters in (4, 8):
+            base = {**MODEL, "train.seed": bench.seeds[0], "swarm.clusters": clusters, "sync.method": "gossip"}
+            found = pool.map(lambda name: samples_to_goal({**base, "sync.topology": name}, clusters), names)
+            rows.append([str(clusters), *(f"{count:,}" for count in found)])
+    print_table(rows)
+
+
+def samples_to_goal(settings, clusters):
+    lines = simulate(settings, peers([1] * clusters, network="lan"))[1]
+    return next((line["samples"] for line in lines if line.get("eval_loss", math.inf) <= GOAL), math.inf)
+
+
+def intervals(bench):
+    """Samples to a loss by the interval of local methods, on two and four equal peers"""
+    lengths = (8, 16, 32, 64, 128)
+    rows = [["method", "clusters", *(f"H = {length}" for length in lengths)]]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for method in ("local-sgd", "diloco", "palsgd"):
+            for clusters in (2, 4):
+                base = {**MODEL, "train.seed": bench.seeds[0], "swarm.clusters": clusters, "sync.method": method}
+                found = pool.map(lambda length: samples_to_goal({**base, "sync.interval": length}, clusters), lengths)
+                rows.append([method, str(clusters), *(f"{count:,}" for count in found)])
+                print(f"  {rows[-1]}", file=sys.stderr)
+    print_table(rows)
+
+
 if __name__ == "__main__":
-    main({"choice": choice, "near": near, "real": real}, __doc__, "choice.json", seeds=1)
+    main({"choice": choice, "near": near, "real": real, "intervals": intervals,
+          "topologies": topologies}, __doc__, "choice.json", seeds=1)

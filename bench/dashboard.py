@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import socket
 import statistics
 import subprocess
@@ -71,8 +72,16 @@ def look_now_and_then(url, process, seconds=3):
     return turns, sent
 
 
+def processor_seconds():
+    """Of all processes that have ended so far."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 def train(seed, listen, looks):
-    """Seconds of all steps; those at which somebody began to look on, or ended; and what that one was sent."""
+    """Seconds of all steps; those at which somebody began to look on, or ended; what that one was sent; and the processor
+    seconds of all processes for a step."""
+    before = processor_seconds()
     with tempfile.TemporaryDirectory() as folder:
         command = [PROGRAM, "train", "--json", "--out", f"{folder}/run"]
         for name, value in {**PEERS, "train.seed": seed, "dashboard.listen": listen}.items():
@@ -88,7 +97,7 @@ def train(seed, listen, looks):
                 turns, sent = look_now_and_then(url, process)
             process.wait()
         lines = [json.loads(line) for line in metrics.read_text().splitlines()]
-        return [line["step_seconds"] for line in lines], turns, sent
+        return [line["step_seconds"] for line in lines], turns, sent, (processor_seconds() - before) / len(lines)
 
 
 def ratios_of(steps, turns):
@@ -102,11 +111,14 @@ def ratios_of(steps, turns):
 
 def training(rounds=5):
     """Two peers on all of this computer's cores: a step without a dashboard, with one, and while somebody looks on"""
-    off, on, ratios, most = [], [], [], 0
+    off, on, work_off, work_on, ratios, most = [], [], [], [], [], 0
     for seed in range(1, rounds + 1):
-        off.append(statistics.median(train(seed, "off", False)[0]))
-        steps, turns, sent = train(seed, "127.0.0.1:0", True)
+        steps, _, _, work = train(seed, "off", False)
+        off.append(statistics.median(steps))
+        work_off.append(work)
+        steps, turns, sent, work = train(seed, "127.0.0.1:0", True)
         on.append(statistics.median(steps))
+        work_on.append(work)
         own = list(ratios_of(steps, turns))
         ratios += own
         most = max(most, sent)
@@ -115,6 +127,8 @@ def training(rounds=5):
     quartiles = statistics.quantiles(ratios, n=4)
     print_table([["dashboard", "step", "ratio"], ["off", spread((1000 * s for s in off), "{:.2f} ms"), ""],
                  ["on", spread((1000 * s for s in on), "{:.2f} ms"), spread(a / b for a, b in zip(on, off))],
+                 ["processor time of all, on / off", spread((1000 * s for s in work_on), "{:.2f} ms"),
+                  spread((a / b for a, b in zip(work_on, work_off)), "{:.4f}")],
                  ["while somebody looks on / before and after, in the same run", f"{len(ratios)} times",
                   f"{quartiles[1]:.4f} (quartiles {quartiles[0]:.4f}, {quartiles[2]:.4f})"]])
     print(f"who looked on was sent {most / 2**20:.1f} MiB at most\n")

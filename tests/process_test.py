@@ -122,7 +122,8 @@ class TrainTest(ProcessTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         summary = json.loads(result.stdout.splitlines()[-1])
         for key in ("final_loss", "eval_loss", "steps", "tokens_per_second", "samples_per_second", "wall_seconds",
-                    "peak_memory_bytes", "parameters", "entropy_floor"):
+                    "peak_memory_bytes", "parameters", "entropy_floor", "predicted_step_seconds",
+                    "measured_step_seconds"):
             self.assertIn(key, summary)
         run = self.folder / "run"
         self.assertEqual(json.loads((run / "summary.json").read_text())["final_loss"], summary["final_loss"])
@@ -822,6 +823,30 @@ class ChurnTest(SwarmProcessTest):
         self.assertEqual(self.kinds("moves"), [""])
         self.assertEqual(self.checkpoints(), [f"step-{len(samples)}"])
 
+    def test_where_no_copy_is_left_a_spare_goes_on_from_what_was_saved(self):
+        coordinator, ticket = self.coordinate("swarm.peers=2", "swarm.clusters=auto", "train.steps=100000",
+                                              "sync.method=diloco", "sync.interval=4", "sync.warmup_steps=4",
+                                              "train.eval_every=0", "train.checkpoint_every=10")
+        peers = [self.join(ticket, name, "--step-time", "50ms") for name in ("attic", "barn")]
+        self.wait_for_step(3)
+        spare = self.join(ticket, "cellar", "--step-time", "50ms")
+        self.wait_for_event("ready", "cellar")
+        self.wait_until(lambda: self.kinds("checkpoint"), "nothing is saved")
+        for peer in peers:
+            peer.kill()
+        self.wait_until(lambda: "no whole copy was left" in [event.get("reason") for event in self.events()],
+                        "nobody goes back")
+        self.assertEqual(self.kinds("goes back"), [""])
+        done = len(self.metrics())
+        self.wait_for_step(done + 20)
+        self.interrupt(coordinator, [spare])
+        lines = self.metrics()
+        self.assertEqual([line["step"] for line in lines], list(range(1, len(lines) + 1)))
+        self.assertEqual(lines[0]["samples"], 2 * (lines[-1]["samples"] - lines[-2]["samples"]))
+        rewound = [event["text"] for event in self.events() if event["event"] == "rewound"]
+        self.assertEqual(len(rewound), 1)
+        self.assertRegex(rewound[0], r"to step \d*0:")  # a checkpoint
+
     def test_a_link_that_is_cut_costs_one_of_two_its_place_for_a_while(self):
         swarm = self.start_swarm("train.steps=500", "sync.method=diloco", "sync.interval=4", "sync.warmup_steps=0",
                                  "train.eval_every=0", "train.checkpoint_every=0",
@@ -1477,6 +1502,8 @@ class PlanTest(SwarmProcessTest):
         self.assertIn("expected to take", err)
         planned = [event for event in self.events() if event["event"] == "planned"]
         self.assertEqual(len(planned), 1)
+        for key in ("method", "schedule"):
+            self.assertIn(f'{key} = "{summary[key]}"', decided)
         # Peers and links as they were measured can be planned with while it runs, and afterwards.
         again = self.run_program("plan", "run/run.toml", "--peers", "run/peers.toml", "--json")
         self.assertEqual(again.returncode, 0, again.stderr)
@@ -1484,6 +1511,33 @@ class PlanTest(SwarmProcessTest):
         self.assertEqual(sorted(stage["peer"] for cluster in clusters for stage in cluster), ["peer-0", "peer-1"])
         # What was measured is kept for the next run.
         self.assertEqual(len(list(self.cache.glob("rookery/profiles/*.json"))), 1)
+
+    def test_settings_of_a_method_are_decided_too(self):
+        process = self.start("train", "--out", "run", "--json",
+                             settings=[*TINY, "swarm.peers=2", "swarm.clusters=2", "train.steps=300",
+                                       "sync.method=local-sgd", "network.bandwidth=2mbit", "sync.warmup_steps=2"])
+        code, out, err = self.finish(process)
+        self.assertEqual(code, 0, err)
+        summary = json.loads(out.splitlines()[-1])
+        self.assertIn(summary["interval"], (8, 16, 32))  # at least eight rounds
+        self.assertIn(f"interval = {summary['interval']}", (self.folder / "run/run.toml").read_text())
+        self.assertIn(f"local-sgd every {summary['interval']} steps", err)
+
+    def test_a_swarm_that_trains_can_be_planned_with(self):
+        coordinator, ticket = self.coordinate("train.steps=100000", "train.eval_every=0", "train.checkpoint_every=0",
+                                              "dashboard.listen=off")
+        early = self.plan("--peers", ticket)
+        self.assertEqual(early.returncode, 1, early.stderr)
+        self.assertIn("have not been measured yet", early.stderr)
+        peers = [self.join(ticket, name) for name in ("attic", "barn", "cellar")]
+        self.wait_for_step(3)
+        plan = json.loads(self.plan("--peers", ticket, "--json").stdout)
+        names = sorted(stage["peer"] for cluster in plan["clusters"] for stage in cluster)
+        self.assertEqual(names, ["attic", "barn", "cellar"])
+        for option in plan["options"]:
+            self.assertEqual(len(option["memory_bytes"]), 3)
+        self.assert_wrong_input(self.plan("--peers", ticket[:-4]), "ticket", "damaged")
+        self.interrupt(coordinator, peers)
 
 
 class SimulateTest(SwarmProcessTest):

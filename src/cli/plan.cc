@@ -14,7 +14,9 @@
 #include "plan/sweep.h"
 #include "train/arrange.h"
 #include "train/learner.h"
+#include "train/look_on.h"
 #include "train/wiring.h"
+#include "wire/bytes.h"
 
 namespace rookery::cli {
 namespace {
@@ -27,7 +29,7 @@ constexpr double kColumnsPerMicroBatch = 3;  // of the slowest stage
 struct PlanOptions {
   SettingsOptions settings;
   std::string peers, show, plot;
-  bool json = false;
+  bool plain = false, json = false;
 };
 
 struct Planned {
@@ -46,9 +48,9 @@ struct Planned {
   std::vector<plan::MethodOptions> methods() const {
     std::vector<plan::MethodOptions> methods;
     for (const plan::Option& option : options) {
-      if (std::ranges::find(methods, option.candidate.method) == methods.end()) {
-        methods.push_back(option.candidate.method);
-      }
+      const plan::MethodOptions& method = option.candidate.method;
+      const bool is_known = std::ranges::count(methods, method.method, &plan::MethodOptions::method) > 0;
+      if (!is_known) methods.push_back(method);
     }
     return methods;
   }
@@ -63,9 +65,22 @@ config::Settings settings_for(const config::DescribedSwarm& described, const Set
   return config::load(file, wanted.overrides, described);
 }
 
+// From a file, or from the coordinator of a swarm that trains.
+config::DescribedSwarm peers_of(const PlanOptions& options) {
+  if (!options.peers.starts_with("rookery-") || std::filesystem::exists(options.peers)) {
+    return config::load_peers(options.peers);
+  }
+  try {
+    train::LookOn coordinator(wire::parse_ticket(options.peers), !options.plain);
+    return config::parse_peers(coordinator.measured(), "the swarm of that ticket");
+  } catch (const wire::WireError& error) {
+    throw InputError("{}", error.what());
+  }
+}
+
 Planned make_plan(const PlanOptions& options) {
   std::optional<config::DescribedSwarm> described;
-  if (!options.peers.empty()) described = config::load_peers(options.peers);
+  if (!options.peers.empty()) described = peers_of(options);
   config::Settings settings = described ? settings_for(*described, options.settings) : options.settings.load();
   train::use_threads(settings.train.threads);
   train::warm_up();
@@ -206,13 +221,15 @@ void say_options(const Planned& planned) {
   if (planned.options.size() < 2) return;
   fmt::print("\n");
   std::vector<std::vector<std::string>> rows = {
-      {"method", "schedule", "clusters", "step", "samples/s", "waits", "worth", "why not"}};
+      {"method", "schedule", "clusters", "step", "samples/s", "MB sent", "memory", "waits", "worth", "why not"}};
   for (const plan::Option& option : planned.options) {
     const bool is_best = &option == &planned.best();
-    rows.push_back({std::string(plan::name_of(option.candidate.method.method)),
+    rows.push_back({plan::described(option.candidate.method),
                     std::string(plan::name_of(option.candidate.schedule.schedule)),
                     std::to_string(option.candidate.clusters.size()), text_of(option.prediction.step_seconds),
                     fmt::format("{:.1f}", option.prediction.samples_per_second),
+                    fmt::format("{:.2f}", option.prediction.all_bytes_sent() / 1e6),
+                    format_bytes(std::ranges::max(option.prediction.memory)),
                     fmt::format("{:.0f}%", 100 * option.prediction.exposed_share), fmt::format("{:.2f}", option.worth),
                     is_best ? "chosen" : plan::why_not(option, planned.best())});
   }
@@ -228,7 +245,7 @@ void say(const Planned& planned) {
   const std::string schedule =
       planned.has_stages() ? fmt::format(", schedule {}", plan::name_of(candidate.schedule.schedule)) : "";
   const std::string method =
-      candidate.clusters.size() > 1 ? fmt::format(", method {}", plan::name_of(candidate.method.method)) : "";
+      candidate.clusters.size() > 1 ? fmt::format(", method {}", plan::described(candidate.method)) : "";
   fmt::print("{} cluster{}{}{}: {} a step, {:.1f} samples/s\n\n", candidate.clusters.size(),
              candidate.clusters.size() > 1 ? "s" : "", schedule, method,
              text_of(planned.best().prediction.step_seconds), planned.best().prediction.samples_per_second);
@@ -239,6 +256,8 @@ void say(const Planned& planned) {
 
 ordered_json to_json(const plan::Option& option) {
   return {{"method", plan::name_of(option.candidate.method.method)},
+          {"interval", option.candidate.method.interval},
+          {"topology", option.candidate.method.topology},
           {"schedule", plan::name_of(option.candidate.schedule.schedule)},
           {"clusters", option.candidate.clusters.size()},
           {"step_seconds", option.prediction.step_seconds},
@@ -247,6 +266,7 @@ ordered_json to_json(const plan::Option& option) {
           {"samples_per_second", option.prediction.samples_per_second},
           {"exposed_communication_share", option.prediction.exposed_share},
           {"bytes_sent", option.prediction.all_bytes_sent()},
+          {"memory_bytes", option.prediction.memory},
           {"worth", option.worth}};
 }
 
@@ -292,7 +312,7 @@ ordered_json to_json(const Planned& planned) {
   return object;
 }
 
-// Step time against link speed, and samples per second against the number of peers, by method.
+// Step time against link speed and against the number of peers, and samples per second against that, by method.
 std::string pictures(const Planned& planned) {
   const std::size_t peers = planned.swarm.peers.size(), clusters = planned.candidate().clusters.size();
   observe::Chart by_link{.title = "Step time by link speed",
@@ -301,14 +321,18 @@ std::string pictures(const Planned& planned) {
                          .y = {.label = "a step takes", .logarithmic = true}};
   by_link.x.format = [](double value) { return format_bandwidth(value); };
   by_link.y.format = text_of;
-  observe::Chart by_peers{.title = "Samples per second by number of peers",
+  observe::Chart by_peers{.title = "Step time by number of peers",
                           .subtitle = "the same peers and links, again and again",
                           .x = {.label = "peers", .logarithmic = true},
-                          .y = {.label = "samples/s", .logarithmic = true}};
+                          .y = {.label = "a step takes", .logarithmic = true}};
+  by_peers.y.format = text_of;
+  observe::Chart rate_by_peers = by_peers;
+  rate_by_peers.title = "Samples per second by number of peers";
+  rate_by_peers.y = {.label = "samples/s", .logarithmic = true};
   const double slowest = plan::slowest_link(planned.job, planned.swarm, planned.candidate());
   const std::size_t size = std::max<std::size_t>(1, peers / clusters);  // of a cluster
   for (const plan::MethodOptions& method : planned.methods()) {
-    const std::string name(plan::name_of(method.method));
+    const std::string name = plan::described(method);
     observe::Curve& steps = by_link.curves.emplace_back(observe::Curve{.name = name});
     for (int i = -20; std::isfinite(slowest) && i <= 20; ++i) {
       const double factor = std::pow(10, i / 8.0);
@@ -316,7 +340,8 @@ std::string pictures(const Planned& planned) {
           plan::with_method(planned.job, plan::with_links(planned.swarm, factor), planned.candidate(), method);
       steps.points.emplace_back(8 * slowest * factor, option.prediction.step_seconds);
     }
-    observe::Curve& rates = by_peers.curves.emplace_back(observe::Curve{.name = name});
+    observe::Curve& times = by_peers.curves.emplace_back(observe::Curve{.name = name});
+    observe::Curve& rates = rate_by_peers.curves.emplace_back(observe::Curve{.name = name});
     for (std::size_t count = 1; count <= 64; count += std::max<std::size_t>(1, count / 2)) {
       plan::Wishes wishes{.sizes = std::vector<std::size_t>(count, size),
                           .schedules = {planned.candidate().schedule},
@@ -324,6 +349,7 @@ std::string pictures(const Planned& planned) {
       try {
         const plan::Swarm swarm = plan::with_peers(planned.swarm, count * size);
         const plan::Option option = plan::decide(planned.job, swarm, wishes).front();
+        times.points.emplace_back(static_cast<double>(count * size), option.prediction.step_seconds);
         rates.points.emplace_back(static_cast<double>(count * size), option.prediction.samples_per_second);
       } catch (const InputError&) {
         // So many cannot make clusters of this size.
@@ -331,8 +357,10 @@ std::string pictures(const Planned& planned) {
     }
   }
   if (std::isfinite(slowest)) by_link.marks.push_back({.x = 8 * slowest, .label = "this swarm"});
-  by_peers.marks.push_back({.x = static_cast<double>(peers), .label = "this swarm"});
-  return observe::to_svg({by_link, by_peers});
+  for (observe::Chart* chart : {&by_peers, &rate_by_peers}) {
+    chart->marks.push_back({.x = static_cast<double>(peers), .label = "this swarm"});
+  }
+  return observe::to_svg({by_link, by_peers, rate_by_peers});
 }
 
 void show_schedule(const Planned& planned) {
@@ -388,11 +416,16 @@ void add_plan(CLI::App& app, const Choose& choose) {
   CLI::App* command = app.add_subcommand("plan", "say how a run would be done, how long a step would take, and why");
   auto options = std::make_shared<PlanOptions>();
   options->settings.add_to(*command);
-  command->add_option("--peers", options->peers, "computers that are described in this file, instead of local peers")
-      ->type_name("PEERS.TOML");
+  command
+      ->add_option(
+          "--peers", options->peers,
+          "instead of local peers: computers that are described in this file, or those of a swarm that trains, "
+          "by its ticket")
+      ->type_name("PEERS.TOML|TICKET");
+  command->add_flag("--plain", options->plain, "talk to that swarm without encryption, as its coordinator does");
   command->add_option("--show", options->show, "schedule: draw what each stage does in the first steps")
       ->type_name("WHAT");
-  command->add_option("--plot", options->plot, "draw step time by link speed, and speed by number of peers")
+  command->add_option("--plot", options->plot, "draw step time by link speed and by number of peers")
       ->type_name("FILE.SVG");
   command->add_flag("--json", options->json, "print the plan as JSON");
   command->callback([options, choose] { choose([options] { return plan(*options); }); });

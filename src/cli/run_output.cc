@@ -53,9 +53,13 @@ void say_in_words(const Shown& run, const train::RunOutcome& outcome) {
     fmt::print("{:<12} {} a step, predicted {} ({:+.0f}%)\n", "took", text_of(*s.measured_step_seconds),
                text_of(*s.predicted_step_seconds), 100 * (*s.predicted_step_seconds / *s.measured_step_seconds - 1));
   }
-  for (const observe::LeftOut& own : s.left_out) {
+  for (const observe::ClusterSteps& own : s.left_out) {
     fmt::print("{:<12} cluster {} did not do steps {} to {}: it had lost a peer\n", "left out", own.cluster,
                own.first_step, own.last_step);
+  }
+  for (const observe::ClusterSteps& own : s.forgotten) {
+    fmt::print("{:<12} what cluster {} learnt in steps {} to {}: it lost a peer before the next round\n", "forgotten",
+               own.cluster, own.first_step, own.last_step);
   }
   if (s.consensus_distance && run.settings.sync.method != "none") {
     const bool differ = !s.identical_copies.value_or(true);

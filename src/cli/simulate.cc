@@ -49,7 +49,7 @@ void say(const simulate::Simulation& simulation, const simulate::Outcome& outcom
   const observe::Summary& s = outcome.summary;
   const plan::Candidate& candidate = simulation.plan().candidate;
   const std::string method =
-      candidate.clusters.size() > 1 ? fmt::format(", kept one by {}", plan::name_of(candidate.method.method)) : "";
+      candidate.clusters.size() > 1 ? fmt::format(", kept one by {}", plan::described(candidate.method)) : "";
   std::size_t peers = 0;
   for (const auto& cluster : candidate.clusters) peers += cluster.size();
   fmt::print("{:<12} {} peers in {} clusters{}\n", "swarm", peers, candidate.clusters.size(), method);
@@ -60,9 +60,10 @@ void say(const simulate::Simulation& simulation, const simulate::Outcome& outcom
   fmt::print("{:<12} peers compute for {:.1f}% of the time, and wait for each other {:.1f}%\n", "utilisation",
              100 * utilisation(s), 100 * s.exposed_communication_share.value_or(0));
   fmt::print("{:<12} {} sent in {} rounds{}\n", "traffic", format_bytes(s.bytes_sent.value_or(0)), s.rounds.value_or(0),
-             outcome.lost > 0 ? fmt::format("; a peer's part in one was repeated {} times, and failed {} times",
-                                            outcome.rounds_repeated, s.rounds_failed)
-                              : "");
+             outcome.rounds_repeated + static_cast<std::uint64_t>(s.rounds_failed) > 0
+                 ? fmt::format("; a peer's part in one was repeated {} times, and failed {} times",
+                               outcome.rounds_repeated, s.rounds_failed)
+                 : ", of which none failed or was repeated");
   if (s.eval_loss) fmt::print("{:<12} {:.4f}\n", "eval loss", *s.eval_loss);
   if (s.measured_step_seconds && s.predicted_step_seconds) {
     fmt::print("{:<12} {} a step, predicted {} ({:+.0f}%)\n", "took", duration(*s.measured_step_seconds),
@@ -96,10 +97,6 @@ int simulate(SimulateOptions options) {
   const double took = std::chrono::duration<double>(SteadyClock::now() - start).count();
   if (options.json) {
     ordered_json result = observe::to_json(outcome.summary);
-    const plan::Candidate& candidate = simulation.plan().candidate;
-    result["clusters"] = candidate.clusters.size();
-    result["schedule"] = plan::name_of(candidate.schedule.schedule);
-    result["method"] = plan::name_of(candidate.method.method);
     result["virtual_seconds"] = outcome.virtual_seconds;
     result["simulation_seconds"] = took;
     result["utilisation"] = utilisation(outcome.summary);

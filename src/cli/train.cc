@@ -3,10 +3,13 @@
 #include "cli/commands.h"
 #include "cli/dashboard.h"
 #include "cli/run_output.h"
+#include "observe/memory.h"
+#include "train/arrange.h"
 #include "train/chaos.h"
 #include "train/learner.h"
 #include "train/local_peers.h"
 #include "train/lone_view.h"
+#include "train/profile.h"
 #include "train/run.h"
 #include "train/swarm_run.h"
 
@@ -49,9 +52,23 @@ std::unique_ptr<dashboard::Dashboard> lone_dashboard(train::Run& run, const Show
   return dashboard;
 }
 
+// Seconds that a step takes a peer alone, by what this computer was measured to take for layers.
+double predicted_step(const train::Blueprint& blueprint) {
+  train::warm_up();
+  const train::Profile profile = train::current_profile(blueprint, train::user_cache() / "profiles");
+  const plan::Swarm swarm = train::described_swarm(blueprint.settings, profile);
+  const double seconds =
+      train::options_for(blueprint, train::job_of(blueprint, profile.layers), swarm).front().prediction.step_seconds;
+  observe::forget_peak_memory();
+  return seconds;
+}
+
 int train_alone(const TrainOptions& options, const config::Settings& settings, const train::RunDirectory& directory) {
   train::use_threads(settings.train.threads);
-  train::Run run(settings, directory, options.resume);
+  train::Blueprint blueprint = train::make_blueprint(settings);
+  const double expected = predicted_step(blueprint);
+  train::Run run(std::move(blueprint), directory, options.resume);
+  run.expect(expected);
   if (options.trace) run.write_trace();
   const std::atomic<bool>& stop = stop_on_interrupt();
   log_to(directory.log());

@@ -112,7 +112,7 @@ struct Pipeline {
 
 struct Sync {
   std::string method = "auto";
-  std::int64_t interval = 50;
+  std::optional<std::int64_t> interval{};  // none: "auto"
   std::string codec = "none";
   std::string topology = "auto";
   std::string mode = "cwc";

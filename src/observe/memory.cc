@@ -1,6 +1,8 @@
 #include "observe/memory.h"
 
+#include <algorithm>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -9,15 +11,28 @@
 namespace rookery::observe {
 namespace {
 
-Bytes status_of_this_process(std::string_view entry) {
-  std::ifstream status("/proc/self/status");
+// Of a file with lines like "VmRSS:   1234 kB".
+std::optional<Bytes> entry_of(const char* file, std::string_view entry) {
+  std::ifstream lines(file);
   std::string field;
-  while (status >> field) {
+  while (lines >> field) {
     Bytes kibibytes = 0;
-    if (field == entry && status >> kibibytes) return kibibytes * 1024;
-    std::getline(status, field);
+    if (field == entry && lines >> kibibytes) return kibibytes * 1024;
+    std::getline(lines, field);
   }
+  return std::nullopt;
+}
+
+Bytes status_of_this_process(std::string_view entry) {
+  if (const auto bytes = entry_of("/proc/self/status", entry)) return *bytes;
   throw Error("/proc/self/status does not say how much memory this process uses");
+}
+
+// Nothing where the file is not there, or says "max".
+std::optional<Bytes> number_in(const char* file) {
+  Bytes bytes = 0;
+  if (std::ifstream(file) >> bytes) return bytes;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -30,5 +45,12 @@ void forget_peak_memory() {
 }
 
 Bytes resident_memory() { return status_of_this_process("VmRSS:"); }
+
+Bytes available_memory() {
+  const auto free = entry_of("/proc/meminfo", "MemAvailable:");
+  if (!free) throw Error("/proc/meminfo does not say how much memory is free");
+  const auto most = number_in("/sys/fs/cgroup/memory.max"), used = number_in("/sys/fs/cgroup/memory.current");
+  return most && used ? std::min(*free, std::max<Bytes>(0, *most - *used)) : *free;
+}
 
 }  // namespace rookery::observe

@@ -13,4 +13,7 @@ void forget_peak_memory();
 // The resident memory that it has now (VmRSS).
 Bytes resident_memory();
 
+// What this process could still have before the computer runs short (MemAvailable), or the container that it is in.
+Bytes available_memory();
+
 }  // namespace rookery::observe

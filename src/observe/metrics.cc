@@ -15,6 +15,14 @@ void add_if(Json& object, const char* name, const std::optional<double>& number)
   if (number) object[name] = finite(*number);
 }
 
+void add_if(Json& object, const char* name, const std::vector<ClusterSteps>& steps) {
+  if (steps.empty()) return;
+  Json& all = object[name] = Json::array();
+  for (const ClusterSteps& own : steps) {
+    all.push_back({{"cluster", own.cluster}, {"first_step", own.first_step}, {"last_step", own.last_step}});
+  }
+}
+
 Json to_json(const PeerSummary& peer) {
   Json object = {{"name", peer.name},
                  {"peak_memory_bytes", peer.peak_memory_bytes},
@@ -78,6 +86,13 @@ Json to_json(const Summary& summary) {
   object["parameters"] = summary.parameters;
   Json& peers = object["peers"] = Json::array();
   for (const PeerSummary& peer : summary.peers) peers.push_back(to_json(peer));
+  if (const auto& arrangement = summary.arrangement) {
+    object["clusters"] = arrangement->clusters;
+    object["schedule"] = arrangement->schedule;
+    object["method"] = arrangement->method;
+    if (arrangement->interval) object["interval"] = *arrangement->interval;
+    if (arrangement->topology) object["topology"] = *arrangement->topology;
+  }
   if (summary.bytes_sent) object["bytes_sent"] = *summary.bytes_sent;
   if (summary.payload_bytes_sent) object["payload_bytes_sent"] = *summary.payload_bytes_sent;
   add_if(object, "exposed_communication_share", summary.exposed_communication_share);
@@ -91,12 +106,8 @@ Json to_json(const Summary& summary) {
   add_if(object, "predicted_step_seconds", summary.predicted_step_seconds);
   add_if(object, "measured_step_seconds", summary.measured_step_seconds);
   if (summary.samples_left_out) object["samples_left_out"] = *summary.samples_left_out;
-  if (!summary.left_out.empty()) {
-    Json& all = object["left_out"] = Json::array();
-    for (const LeftOut& own : summary.left_out) {
-      all.push_back({{"cluster", own.cluster}, {"first_step", own.first_step}, {"last_step", own.last_step}});
-    }
-  }
+  add_if(object, "left_out", summary.left_out);
+  add_if(object, "forgotten", summary.forgotten);
   if (!summary.repeated.empty()) {
     Json& all = object["repeated"] = Json::array();
     for (const Repeated& own : summary.repeated) {

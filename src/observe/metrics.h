@@ -60,12 +60,12 @@ struct PeerSummary {
   std::optional<Stage> stage{};
 };
 
-// Steps that a cluster did not do, because it had lost a peer: its part of their samples was not used.
-struct LeftOut {
+// Steps of one cluster.
+struct ClusterSteps {
   std::int64_t cluster = 0;
   std::int64_t first_step = 0, last_step = 0;
 
-  bool operator==(const LeftOut&) const = default;
+  bool operator==(const ClusterSteps&) const = default;
 };
 
 // Steps that were done again, because a stage was lost and its cluster went back to a copy: so were their samples.
@@ -73,6 +73,14 @@ struct Repeated {
   std::int64_t first_step = 0, last_step = 0;
 
   bool operator==(const Repeated&) const = default;
+};
+
+// How a swarm trained: what its settings said, and its plan decided where they said "auto".
+struct Arrangement {
+  std::int64_t clusters = 0;
+  std::string schedule{}, method{};
+  std::optional<std::int64_t> interval{};  // of methods that have one
+  std::optional<std::string> topology{};   // of gossip
 };
 
 // How a run ended: summary.json.
@@ -92,6 +100,7 @@ struct Summary {
   std::vector<PeerSummary> peers{};
 
   // In a swarm.
+  std::optional<Arrangement> arrangement{};             // once there was a plan
   std::optional<std::int64_t> bytes_sent{};             // by all peers, evaluations and checkpoints apart
   std::optional<std::int64_t> payload_bytes_sent{};     // of those, without headers
   std::optional<double> exposed_communication_share{};  // of the peers' time, spent waiting for others
@@ -103,7 +112,8 @@ struct Summary {
   std::optional<double> predicted_step_seconds{};  // before the first step
   std::optional<double> measured_step_seconds{};
   std::optional<std::int64_t> samples_left_out{};  // in these steps; not said where pulls take the place of steps
-  std::vector<LeftOut> left_out{};
+  std::vector<ClusterSteps> left_out{};   // that it did not do, as it had lost a peer: their samples were not used
+  std::vector<ClusterSteps> forgotten{};  // that it did, and lost a peer before the others knew what they had taught it
   std::vector<Repeated> repeated{};
 };
 

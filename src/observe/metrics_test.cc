@@ -83,6 +83,7 @@ TEST(Summary, OfASwarmSaysWhatItCostToBeTogether) {
   summary.measured_step_seconds = 0.125;
   summary.samples_left_out = 24;
   summary.left_out = {{.cluster = 1, .first_step = 4, .last_step = 6}};
+  summary.forgotten = {{.cluster = 1, .first_step = 3, .last_step = 3}};
   const auto object = to_json(summary);
   EXPECT_EQ(object["peers"][0]["eval_loss"], 2.5);
   EXPECT_EQ(object["peers"][0]["bytes_sent"], 70);
@@ -94,6 +95,7 @@ TEST(Summary, OfASwarmSaysWhatItCostToBeTogether) {
   EXPECT_EQ(object["measured_step_seconds"], 0.125);
   EXPECT_EQ(object["samples_left_out"], 24);
   EXPECT_EQ(object["left_out"].dump(), R"([{"cluster":1,"first_step":4,"last_step":6}])");
+  EXPECT_EQ(object["forgotten"].dump(), R"([{"cluster":1,"first_step":3,"last_step":3}])");
 }
 
 TEST(Sinks, PassEverythingOnInOrder) {

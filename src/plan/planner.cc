@@ -19,6 +19,9 @@ namespace {
 // How much better than plain all-reduce something else has to be to be chosen.
 constexpr double kClearly = 1.05;
 
+// Numbers of clusters with which other settings of a method are tried: the best with usual ones.
+constexpr std::ptrdiff_t kVariedOfEach = 3;
+
 constexpr std::size_t kSmallSwarm = 64;  // peers, of whom the order can be thought about
 constexpr std::uint64_t kSeed = 0x6f726465;
 
@@ -50,7 +53,11 @@ class Planner {
       blame_the_smallest(error.what());
     }
     sort_options();
-    keep_best_of_each();
+    if (wishes_.variants) {
+      keep_best_of_each(kVariedOfEach);
+      vary();
+    }
+    keep_best_of_each(1);
     if (!wishes_.sizes && swarm_.peers.size() <= kSmallSwarm) refine();
     return std::move(options_);
   }
@@ -59,6 +66,29 @@ class Planner {
   void sort_options() {
     std::ranges::stable_sort(options_, std::greater<>(),
                              [](const Option& option) { return option.value() * bonus(option); });
+  }
+
+  // Each method with the best of its settings. They have nothing to do with each other, and all cores work.
+  void vary() {
+    for_all(options_.size(), [&](std::size_t i) {
+      if (options_[i].candidate.clusters.size() > 1) options_[i] = best_variant(options_[i]);
+    });
+    sort_options();
+  }
+
+  Option best_variant(const Option& option) const {
+    Option best = option;
+    for (const MethodOptions& method : wishes_.variants(option.candidate)) {
+      Option other{.candidate = option.candidate, .prediction = {}};
+      other.candidate.method = method;
+      try {
+        appraise(other);
+        if (other.value() > best.value()) best = std::move(other);
+      } catch (const InputError&) {
+        // Not for these clusters.
+      }
+    }
+    return best;
   }
 
   // The best few, with stages in other orders: two peers of a cluster change places for as long as a rehearsal says
@@ -199,12 +229,18 @@ class Planner {
       candidate.clusters.push_back(formation[c]);
       candidate.partitions.push_back(partitions[c]);
     }
-    Job job = job_;
-    job.keeping = own;
     Option option{.candidate = std::move(candidate), .prediction = {}};
-    option.prediction = predict(job, swarm_, option.candidate);
-    option.worth = plan::worth(option.candidate, job_.goal);
+    appraise(option);
     return option;
+  }
+
+  // Throws InputError if these clusters cannot have the method.
+  void appraise(Option& option) const {
+    const Candidate& candidate = option.candidate;
+    Job job = job_;
+    job.keeping = keeping(candidate.method, candidate.clusters.size(), candidate.schedule.schedule);
+    option.prediction = predict(job, swarm_, candidate);
+    option.worth = plan::worth(candidate, job_.goal);
   }
 
   // The same for all methods that keep as much.
@@ -234,15 +270,15 @@ class Planner {
     return order_;
   }
 
-  // One of each schedule and method; they are in order.
-  void keep_best_of_each() {
+  // So many of each schedule and method; they are in order.
+  void keep_best_of_each(std::ptrdiff_t count) {
     std::vector<Option> best;
     for (Option& option : options_) {
       const auto same = [&](const Option& other) {
-        return other.candidate.method == option.candidate.method &&
+        return other.candidate.method.method == option.candidate.method.method &&
                other.candidate.schedule.schedule == option.candidate.schedule.schedule;
       };
-      if (std::ranges::none_of(best, same)) best.push_back(std::move(option));
+      if (std::ranges::count_if(best, same) < count) best.push_back(std::move(option));
     }
     options_ = std::move(best);
   }
@@ -323,20 +359,36 @@ class Planner {
   std::vector<std::size_t> order_;                                       // and the order
 };
 
+// How many more samples a loss takes than with all-reduce, as a share. docs/runtime-model.md says where that is from.
+double cost_of(const MethodOptions& method, std::size_t clusters) {
+  const double doublings = std::log2(static_cast<double>(clusters));
+  const double interval = std::log2(static_cast<double>(method.interval));
+  switch (method.method) {
+    case Method::kNone:
+    case Method::kAllReduce:
+      return 0;
+    case Method::kGossip:
+      return 0.16 * doublings;
+    case Method::kLocalSgd:
+      return (0.15 + 0.02 * interval) * doublings;
+    case Method::kDiloco:
+    case Method::kPalsgd: {
+      const double beyond = std::pow(std::max(0.0, interval - 3), 1.5) / 8;  // eight steps
+      const double long_interval = 0.13 * doublings - 0.28 + (0.2 + 0.15 * doublings) * beyond;
+      return std::max(0.005 * interval * doublings, long_interval);
+    }
+  }
+  return 0;
+}
+
 }  // namespace
 
 double worth(const Candidate& candidate, Goal goal) {
   if (goal == Goal::kSamples) return 1;
   constexpr double kCritical = 1.4;  // batches
-  constexpr double kMix = 0.16, kInterval = 0.05, kOuter = 0.005, kStale = 0.4, kTooStale = 1.3;
+  constexpr double kStale = 0.4, kTooStale = 1.3;
   const auto clusters = static_cast<double>(candidate.clusters.size());
   const auto updates = static_cast<double>(candidate.schedule.updates());
-  const MethodOptions& method = candidate.method;
-  const double doublings = std::log2(clusters), interval = std::log2(static_cast<double>(method.interval));
-  double cost = 1;
-  if (method.method == Method::kGossip) cost += kMix * doublings;
-  if (method.method == Method::kLocalSgd) cost += kInterval * interval * doublings;
-  if (method.method == Method::kDiloco || method.method == Method::kPalsgd) cost += kOuter * interval * doublings;
   std::uint64_t staleness = 0;
   for (const Partition& partition : candidate.partitions) {
     for (std::size_t s = 0; s < partition.cut.size(); ++s) {
@@ -346,7 +398,8 @@ double worth(const Candidate& candidate, Goal goal) {
     }
   }
   const double late = static_cast<double>(staleness) / updates;  // steps
-  cost += kStale * late + kTooStale * std::pow(late, 6);
+  const double cost =
+      1 + cost_of(candidate.method, candidate.clusters.size()) + kStale * late + kTooStale * std::pow(late, 6);
   return (kCritical + 1) / (kCritical + clusters / updates) / cost;
 }
 

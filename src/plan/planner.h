@@ -16,6 +16,9 @@ struct Wishes {
   std::optional<Cut> cut{};                         // of clusters with as many stages
   std::vector<ScheduleOptions> schedules{{}};       // to choose from, where clusters have stages
   std::vector<MethodOptions> methods{{}};           // to choose from, where there are several clusters
+  // Other settings of a candidate's method, of which the best is taken; may be left out. Called by several threads at
+  // once.
+  std::function<std::vector<MethodOptions>(const Candidate&)> variants{};
   // What has to be kept of each parameter. Called by several threads at once.
   std::function<Keeping(const MethodOptions&, std::size_t clusters, Schedule)> keeping{};
 };

@@ -454,6 +454,13 @@ std::string_view name_of(Method method) {
   return std::ranges::find(kNames, method, &std::pair<Method, std::string_view>::first)->second;
 }
 
+std::string described(const MethodOptions& method) {
+  const std::string name(name_of(method.method));
+  if (is_local(method.method)) return fmt::format("{}, H = {}", name, method.interval);
+  const bool is_special = method.method == Method::kGossip && method.topology != "auto";
+  return is_special ? fmt::format("{}, {}", name, method.topology) : name;
+}
+
 std::string topology_for(const std::string& name, std::size_t clusters) {
   if (name != "auto") return name;
   return std::has_single_bit(clusters) ? "one-peer-exp" : "finite";

@@ -41,6 +41,9 @@ struct MethodOptions {
   bool operator==(const MethodOptions&) const = default;
 };
 
+// Its name, and what a plan may choose of it: "diloco, H = 32".
+std::string described(const MethodOptions& method);
+
 // The topology that "auto" stands for.
 std::string topology_for(const std::string& name, std::size_t clusters);
 
@@ -48,7 +51,8 @@ std::string topology_for(const std::string& name, std::size_t clusters);
 // their way while backward goes on.
 std::size_t bucket_of(std::size_t values);
 
-// What a plan is to be good at: the time to a loss, for which a sample counts as much as it teaches, or samples as such.
+// What a plan is to be good at: the time to a loss, for which a sample counts as much as it teaches, or samples as
+// such.
 enum class Goal { kLoss, kSamples };
 
 // What is trained.

@@ -185,6 +185,7 @@ TEST_F(ReturnTest, AnotherCoordinatorTakesUpTheRun) {
   EXPECT_EQ(run(std::move(tasks)), "");
   expect_all_done();
   EXPECT_EQ(witness_.who_returned.size(), 4u);
+  EXPECT_EQ(witness_.who_was_introduced_again, witness_.who_returned) << "the other coordinator knows as much of them";
   EXPECT_TRUE(witness_.who_was_lost.empty());
   for (const auto& [name, peer] : peers_) EXPECT_EQ(peer.work->plan.generation, 1u) << "nobody noticed";
 }
@@ -210,6 +211,7 @@ TEST_F(ReturnTest, AFrozenCoordinatorCostsNobodyItsPlace) {
   EXPECT_EQ(run(std::move(tasks)), "");
   expect_all_done();
   EXPECT_GE(witness_.who_returned.size(), 4u);
+  EXPECT_TRUE(witness_.who_was_introduced_again.empty()) << "it is the same coordinator";
   EXPECT_TRUE(witness_.who_was_lost.empty());
 }
 
@@ -306,6 +308,36 @@ TEST_F(MovingTest, ThoseWhoAreLeftGetAPlanOfTheirOwn) {
   EXPECT_EQ(run(std::move(tasks)), "");
   EXPECT_EQ(witness_.plan.peers.size(), 3u);
   for (const char* name : {"a", "c", "d"}) EXPECT_EQ(peers_[name].work->steps_done, kSteps) << name;
+}
+
+// Of both clusters a stage is lost, and nobody comes: those who are left make another plan, and go on from what was
+// saved.
+TEST_F(MovingTest, WhereNoWholeCopyIsLeftAllGoOnFromWhatWasSaved) {
+  options_.arrange = [this](wire::Plan& plan, const std::vector<Means>&) {
+    plan.first_step = saved_;
+    for (std::size_t rank = 0; rank < plan.peers.size(); ++rank) {
+      plan.peers[rank].cluster = static_cast<std::uint32_t>(rank / 2);
+      plan.peers[rank].stage = static_cast<std::uint32_t>(rank % 2);
+    }
+  };
+  options_.goes_on = [](const wire::Plan& plan) {
+    const auto is_whole = [&](std::size_t first) { return plan.peers[first].here && plan.peers[first + 1].here; };
+    return is_whole(0) || (plan.peers.size() > 2 && is_whole(2));
+  };
+  options_.goes_back = [](const wire::Plan&) { return true; };
+  options_.anew = [this](std::uint64_t) -> std::optional<Anew> {
+    saved_ = 40;
+    return Anew{.settings = options_.settings, .step = saved_};
+  };
+  coordinate(4);
+  std::vector<Task<>> tasks = four();
+  tasks.push_back(lose("b", 3s));
+  tasks.push_back(lose("c", 3500ms));
+  EXPECT_EQ(run(std::move(tasks)), "");
+  EXPECT_EQ(witness_.plan.peers.size(), 2u);
+  EXPECT_EQ(witness_.plan.first_step, 40u);
+  EXPECT_THAT(witness_.who_was_lost, ElementsAre("b", "c"));
+  for (const char* name : {"a", "d"}) EXPECT_EQ(peers_[name].work->steps_done, kSteps) << name;
 }
 
 // It has time to come again, but not for ever.

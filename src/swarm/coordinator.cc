@@ -117,6 +117,7 @@ void Coordinator::Core::heard(Seat& seat, const wire::StepReport& report) {
   watcher_.stepped(seat.name(), report);
   seat.last_step = report.step;
   last_step_ = std::max(last_step_, report.step);
+  tell_when_all_hold();
 }
 
 void Coordinator::Core::heard(Seat& seat, const wire::Activity& activity) {

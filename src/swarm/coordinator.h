@@ -31,6 +31,8 @@ class Watcher {
   virtual void taken_up(const wire::Plan& /*plan*/) {}  // of a run that another coordinator has begun
   virtual void silent(const std::string& /*peer*/, const std::string& /*why*/) {}  // but may return
   virtual void returned(const std::string& /*peer*/) {}                            // by another link, and trains on
+  // Before that, to a coordinator that has taken up the run: what the one before knew of it.
+  virtual void introduced_again(const wire::Introduction& /*peer*/, const wire::Ready& /*ready*/) {}
   virtual void stepped(const std::string& /*peer*/, const wire::StepReport& /*report*/) {}
   virtual void stands_in(const std::string& /*peer*/) {}  // was asked to join once more, in a place that is free
   virtual void relieved(const std::string& /*peer*/) {}   // stood in, and is lost next: somebody has come for its place
@@ -64,6 +66,7 @@ class Watcher {
 
   // Everybody ends, and joins again: another plan would be better. They have, and begin again after this step.
   virtual void moves() {}
+  virtual void goes_back() {}  // the same, since no whole copy is left: what was saved last has to do
   virtual void moved(std::uint64_t /*step*/) {}
 
   // A peer has no link to another one any more.
@@ -139,6 +142,8 @@ struct CoordinatorOptions {
   // What there is to see, as JSON, for those with the ticket who only look on. Left out: they are told that there is
   // nothing.
   std::function<Task<std::string>()> show{};
+  // Its peers and links as they were measured, as a peers.toml, for the same; empty until they were. May be left out.
+  std::function<std::string()> measured{};
   // Decides who holds what, when all are there: fills in clusters, stages and layers. May take long, and is called
   // where long work goes. Throws Error, one sentence, if these peers cannot train. Left out: each has a whole copy of a
   // model with one layer.
@@ -156,7 +161,10 @@ struct CoordinatorOptions {
   // while after somebody was lost, or has come for whom there is no place. May take long, and is called where long work
   // goes. Left out: never.
   std::function<bool(const wire::Plan& plan, const std::vector<Means>& present, std::uint64_t step)> moves{};
-  // Everybody has ended for that, after this step. Nothing if there is nothing left to do. May take long, too.
+  // Whether those who are left are to have another plan, and go on from what was saved, where nobody can go on by the
+  // one they have. Left out: never.
+  std::function<bool(const wire::Plan& plan)> goes_back{};
+  // Everybody has ended for either, after this step. Nothing if there is nothing left to do. May take long, too.
   std::function<std::optional<Anew>(std::uint64_t step)> anew{};
   // A cluster has somebody new, who has links to all; or all of it has been `restored`: fills in `here`, `restores` and
   // `from` of each of its places. `step`: the last that anybody has reported. False if it would come too late.

@@ -119,7 +119,8 @@ Task<> come_back(Life& life) {
       alarm.set(life.clock.now() + kAnswer, [session = life.session] {
         session->link->close(LinkError(Failure::kLate, session->link->peer(), "does not answer"));
       });
-      life.session->talk.say(wire::Returned{.generation = life.plan.generation});
+      life.session->talk.say(
+          wire::Returned{.generation = life.plan.generation, .introduction = life.introduction, .ready = life.ready});
       auto hearing = life.session->talk.hear();
       const auto known = expect<wire::Known>(co_await std::move(hearing), life.coordinator);
       auto repeating = life.say_again(known.step);
@@ -229,8 +230,7 @@ Task<wire::Plan> hear_plan(Clock& clock, Life& life, Links& links, Work& work) {
     auto plan = expect<wire::Plan>(*message, life.coordinator);
     if (links.peers().empty()) {
       life.is_late = true;  // the run has begun
-      auto connecting = links.connect_late(plan);
-      co_await std::move(connecting);
+      links.set_out(plan);
       co_return plan;
     }
     const auto same = [](const wire::PlannedPeer& peer, const wire::Contact& contact) {
@@ -238,6 +238,19 @@ Task<wire::Plan> hear_plan(Clock& clock, Life& life, Links& links, Work& work) {
     };
     if (!std::ranges::equal(plan.peers, links.peers(), same)) throw wire::WireError("a plan for others");
     co_return plan;
+  }
+}
+
+// Those who begin together have their links since their survey. If it cannot have them all, what it hears next is why.
+Task<> link_up(Life& life, Links& links) {
+  try {
+    if (life.is_late) {
+      auto connecting = links.connect_late();
+      co_await std::move(connecting);
+    }
+    life.say(wire::Linked{.generation = life.plan.generation});
+  } catch (const LinkError& error) {
+    life.session->link->close(error);
   }
 }
 
@@ -260,8 +273,9 @@ Task<> live(std::shared_ptr<Life> life, Work& work) {
   const wire::Contact own{.name = life->host.options().name,
                           .fingerprint = life->host.identity().fingerprint().bytes(),
                           .addresses = options.addresses};
-  life->say(wire::Introduction{
-      .contact = own, .memory = options.memory, .host = options.computer, .stands_in = options.stands_in});
+  life->introduction = {
+      .contact = own, .memory = options.memory, .host = options.computer, .stands_in = options.stands_in};
+  life->say(life->introduction);
   auto assigning = life->session->talk.hear();
   const auto assignment = expect<wire::Assignment>(co_await std::move(assigning), life->coordinator);
   life->is_admitted = true;
@@ -271,8 +285,8 @@ Task<> live(std::shared_ptr<Life> life, Work& work) {
   wire::Failed failed;
   try {
     auto preparing = work.prepare(assignment, life->session->files);
-    const wire::Ready ready = co_await std::move(preparing);
-    life->say(ready);
+    life->ready = co_await std::move(preparing);
+    life->say(life->ready);
   } catch (const std::exception& error) {
     failure = std::current_exception();
     failed.text = error.what();
@@ -283,9 +297,10 @@ Task<> live(std::shared_ptr<Life> life, Work& work) {
     auto planning = hear_plan(life->clock, *life, links, work);
     plan = co_await std::move(planning);
     life->plan = plan;
-    life->say(wire::Linked{.generation = plan.generation});
   }
   if (!failure) {
+    TaskGroup linking(life->clock.executor());
+    linking.spawn(link_up(*life, links));
     std::exception_ptr trouble;
     try {
       auto beginning = hear_begin(*life, links);
@@ -293,6 +308,9 @@ Task<> live(std::shared_ptr<Life> life, Work& work) {
     } catch (const Error&) {
       trouble = std::current_exception();
     }
+    if (trouble && life->is_late) links.give_up(LinkError(Failure::kCancelled, "", "does not take part after all"));
+    auto linked = linking.join();
+    co_await std::move(linked);
     if (trouble) {
       links.expect_nobody();
       auto resting = life->background.join();

@@ -119,6 +119,7 @@ TEST_F(SwarmTest, ThoseWhoAreHeldBeginNoStepUntilTheyAreReleased) {
   };
   EXPECT_EQ(run(all(join("a", 1ms, 200), join("b", 1ms, 200), join("c", 1ms, 200), hold())), "");
   EXPECT_THAT(done, ::testing::Each(done.front()));
+  EXPECT_EQ(witness_.steps_when_held, std::vector<std::uint64_t>(3, done.front())) << "said when all had done theirs";
   EXPECT_GT(done.front(), 0u);
   EXPECT_LT(done.front(), 200u);
   EXPECT_FALSE(witness_.was_stuck);
@@ -423,6 +424,56 @@ TEST_F(SwarmTest, WhoeverComesLaterTakesAFreePlace) {
   }
   EXPECT_THAT(witness_.who_was_lost, ElementsAre("b", "a"));
   EXPECT_THAT(witness_.who_entered, ElementsAre("d", "e"));
+}
+
+// Whoever comes when another one freezes does not wait for that one any longer than the others do.
+TEST_F(SwarmTest, WhoeverLinksUpWaitsForNobodyWhoIsLostMeanwhile) {
+  std::size_t were_linking = 0;
+  for (Duration offset = 0ms; offset < 400ms; offset += 40ms) {
+    SCOPED_TRACE(format_duration(offset));
+    struct Once : SwarmTest {
+      void TestBody() override {}
+    } once;
+    once.options_.goes_on = [](const wire::Plan& plan) {
+      return std::ranges::count_if(plan.peers, [](const auto& peer) { return peer.here; }) > 1;
+    };
+    once.options_.fits = [](const wire::Plan&, std::size_t, const Means&) { return true; };
+    once.options_.enter = [](wire::PlannedPeer& place, std::uint64_t step, bool restored) {
+      place.restores = !restored;
+      place.here = restored;
+      place.from = step + 5;
+      return true;
+    };
+    once.coordinate(4);
+    const auto go_on = [](ModelledWork& work) { work.goes_on = true; };
+    Time came{}, entered{};
+    const auto disturb = [&]() -> Task<> {
+      co_await once.world_.clock().sleep_for(2s);
+      once.network_.crash(once.where_["b"]);
+      co_await once.world_.clock().sleep_for(1s);
+      came = once.world_.clock().now();
+      co_await once.world_.clock().sleep_for(offset);
+      once.network_.freeze(once.where_["c"]);
+      const bool was_linking = once.witness_.who_joined.size() == 5 && once.witness_.who_entered.empty();
+      were_linking += was_linking ? 1 : 0;
+      while (once.witness_.who_entered.empty() && once.world_.clock().now() < came + 60s) {
+        co_await once.world_.clock().sleep_for(10ms);
+      }
+      entered = once.world_.clock().now();
+      co_await once.world_.clock().sleep_for(300s);
+      once.network_.freeze(once.where_["c"], false);
+    };
+    EXPECT_EQ(once.run(all(once.join("a", 1ms, 1000, go_on), once.join("b", 1ms, 1000, go_on),
+                           once.join("c", 1ms, 1000, go_on), once.join("d", 1ms, 1000, go_on),
+                           once.join("e", 3s, 1000, go_on), disturb())),
+              "");
+    EXPECT_LT(entered - came, 6s);
+    for (const char* name : {"a", "d", "e"}) {
+      ASSERT_FALSE(once.peers_[name].failure) << name << ": " << *once.peers_[name].failure;
+      EXPECT_EQ(once.peers_[name].work->steps_done, 1000u) << name;
+    }
+  }
+  EXPECT_GT(were_linking, 2u);
 }
 
 // Somebody who comes with a ticket, and whatever it then does.

@@ -21,6 +21,9 @@ class Watchers final : public Watcher {
   void taken_up(const wire::Plan& plan) override { all(&Watcher::taken_up, plan); }
   void silent(const std::string& peer, const std::string& why) override { all(&Watcher::silent, peer, why); }
   void returned(const std::string& peer) override { all(&Watcher::returned, peer); }
+  void introduced_again(const wire::Introduction& peer, const wire::Ready& ready) override {
+    all(&Watcher::introduced_again, peer, ready);
+  }
   void stepped(const std::string& peer, const wire::StepReport& report) override {
     all(&Watcher::stepped, peer, report);
   }
@@ -45,6 +48,7 @@ class Watchers final : public Watcher {
   void released() override { all(&Watcher::released); }
   void stuck() override { all(&Watcher::stuck); }
   void moves() override { all(&Watcher::moves); }
+  void goes_back() override { all(&Watcher::goes_back); }
   void moved(std::uint64_t step) override { all(&Watcher::moved, step); }
   void missed(const std::string& who, const std::string& by, const std::string& why) override {
     all(&Watcher::missed, who, by, why);

@@ -83,17 +83,36 @@ double bytes_of_a_value(const std::string& codec) {
          static_cast<double>(kMany);
 }
 
+// How many steps there may be between rounds, shortest first: so that a run has at least eight, or else the shortest.
+std::vector<std::int64_t> intervals_for(const config::Settings& settings) {
+  constexpr std::int64_t kLeastRounds = 8;
+  std::vector<std::int64_t> intervals;
+  for (const std::int64_t interval : {8, 16, 32, 64, 128}) {
+    if (interval <= settings.sync.delay || interval < settings.sync.fragments) continue;
+    const bool is_short = interval * kLeastRounds <= settings.train.steps - settings.sync.warmup_steps;
+    if (intervals.empty() || is_short) intervals.push_back(interval);
+  }
+  return intervals;
+}
+
+// To begin with, where settings leave it open.
+std::int64_t first_interval(const config::Settings& settings) {
+  if (settings.sync.interval) return *settings.sync.interval;
+  const std::vector<std::int64_t> intervals = intervals_for(settings);
+  return intervals.empty() ? interval_of(settings.sync) : intervals[intervals.size() / 2];
+}
+
 plan::MethodOptions method_of(const config::Settings& settings) {
   const config::Sync& sync = settings.sync;
   const auto steps = [](std::int64_t count) { return static_cast<std::uint64_t>(count); };
   plan::MethodOptions method{.method = plan::parse_method(sync.method == "auto" ? "allreduce" : sync.method),
                              .value_bytes = bytes_of_a_value(sync.codec),
-                             .interval = steps(sync.interval),
+                             .interval = steps(first_interval(settings)),
                              .delay = steps(sync.delay),
                              .fragments = steps(sync.fragments),
                              .warmup = steps(sync.warmup_steps),
                              .pull_probability = sync.pull == "random" ? sync.pull_probability : 0,
-                             .topology = sync.topology,
+                             .topology = sync.topology == "bandwidth-aware" ? "auto" : sync.topology,
                              .waits = sync.mode == "atc",
                              .group = static_cast<std::size_t>(sync.group),
                              .consensus = sync.consensus};
@@ -119,6 +138,31 @@ std::vector<plan::MethodOptions> methods_of(config::Settings settings, std::size
   }
   if (methods.empty()) std::rethrow_exception(refusal);
   return methods;
+}
+
+// What else a candidate's method could be like, where settings leave that open.
+std::vector<plan::MethodOptions> variants_of(const config::Settings& settings, const plan::Candidate& candidate) {
+  const config::Sync& sync = settings.sync;
+  const plan::MethodOptions& method = candidate.method;
+  std::vector<plan::MethodOptions> variants;
+  if (plan::is_local(method.method) && !sync.interval) {
+    for (const std::int64_t interval : intervals_for(settings)) {
+      variants.push_back(method);
+      variants.back().interval = static_cast<std::uint64_t>(interval);
+    }
+  }
+  // Stages of a cluster may be on other computers than its first.
+  const auto is_alone = [](const std::vector<std::size_t>& peers) { return peers.size() == 1; };
+  if (method.method != plan::Method::kGossip || !std::ranges::all_of(candidate.clusters, is_alone)) return variants;
+  const auto add_topology = [&](const char* name) {
+    variants.push_back(method);
+    variants.back().topology = name;
+  };
+  const bool knows_links = sync.topology == "bandwidth-aware";
+  if (knows_links || sync.topology == "auto") add_topology("alternating-exp-ring");
+  constexpr std::size_t kMostOfARing = 8;  // more of them would need too many steps to agree
+  if (knows_links && candidate.clusters.size() <= kMostOfARing) add_topology("ring");
+  return variants;
 }
 
 std::vector<plan::ScheduleOptions> schedules_of(config::Settings settings) {
@@ -229,6 +273,21 @@ void find_cards(const std::vector<swarm::Means>& means, plan::Swarm& swarm) {
   }
 }
 
+// For layers.
+Bytes usable(double memory, std::size_t peers) {
+  return std::max<Bytes>(0, static_cast<Bytes>(kUsable * memory) - memory_of_links(peers));
+}
+
+// Of the memory that is free on its computer, where others are that have no limit either.
+std::optional<double> fair_share(const std::vector<swarm::Means>& means, std::size_t of, bool local) {
+  const auto free = static_cast<double>(means[of].ready.available);
+  if (free == 0) return std::nullopt;
+  const auto shares = [&](const swarm::Means& other) {
+    return !other.memory && (local || (!other.host.empty() && other.host == means[of].host));
+  };
+  return free / static_cast<double>(std::max<std::ptrdiff_t>(1, std::ranges::count_if(means, shares)));
+}
+
 }  // namespace
 
 plan::Swarm swarm_of(const std::vector<swarm::Means>& means, bool local) {
@@ -255,10 +314,9 @@ plan::Swarm swarm_of(const std::vector<swarm::Means>& means, bool local) {
       }
       peer.layers = std::move(layers);
     }
-    if (own.memory) {
-      const auto usable = static_cast<Bytes>(kUsable * static_cast<double>(*own.memory));
-      peer.memory = std::max<Bytes>(0, usable - memory_of_links(means.size()));
-    }
+    const std::optional<double> memory =
+        own.memory ? std::optional(static_cast<double>(*own.memory)) : fair_share(means, i, local);
+    if (memory) peer.memory = usable(*memory, means.size());
     for (const wire::SurveyedLink& link : own.links) {
       const double carried = std::max(link.bandwidth, link.while_sharing);  // where the two have not met: at least that
       if (link.peer >= means.size() || carried <= 0) continue;
@@ -277,6 +335,10 @@ plan::Swarm described_swarm(const config::Settings& settings, const Profile& pro
   auto layers = std::make_shared<std::vector<plan::LayerTimes>>();
   for (const plan::LayerProfile& layer : profile.layers) layers->push_back({layer.forward, layer.backward});
   plan::Swarm swarm{.cores = {{"here", std::max(1u, std::thread::hardware_concurrency())}}};
+  const auto has_limit = [](const config::Peer& peer) { return peer.memory.has_value(); };
+  const auto limited = static_cast<std::size_t>(std::ranges::count_if(settings.peers, has_limit));
+  const double share = static_cast<double>(observe::available_memory()) /
+                       static_cast<double>(std::max<std::size_t>(1, peers - std::min(peers, limited)));
   for (std::size_t i = 0; i < peers; ++i) {
     const config::Peer described = i < settings.peers.size() ? settings.peers[i] : config::Peer{};
     plan::Peer& peer = swarm.peers.emplace_back();
@@ -290,10 +352,8 @@ plan::Swarm described_swarm(const config::Settings& settings, const Profile& pro
     peer.hop = profile.hop;
     peer.jitter = described.jitter > 0 ? described.jitter : profile.jitter;
     if (described.step_time.count() > 0) peer.step_time = std::chrono::duration<double>(described.step_time).count();
-    if (described.memory) {
-      const auto usable = static_cast<Bytes>(kUsable * static_cast<double>(*described.memory - own_memory));
-      peer.memory = std::max<Bytes>(0, usable - memory_of_links(peers));
-    }
+    const double memory = described.memory ? static_cast<double>(*described.memory - own_memory) : share;
+    peer.memory = usable(memory, peers);
   }
   plan::Link link = kWithinAComputer;
   if (settings.network.bandwidth) link.bandwidth = *settings.network.bandwidth / 8;
@@ -452,6 +512,7 @@ std::vector<plan::Option> options_for(const Blueprint& blueprint, const config::
                       .cut = cut_by_hand(settings),
                       .schedules = schedules_of(settings),
                       .methods = methods_of(settings, blueprint.model->size())};
+  wishes.variants = [&](const plan::Candidate& candidate) { return variants_of(settings, candidate); };
   wishes.keeping = [&](const plan::MethodOptions& method, std::size_t clusters, plan::Schedule schedule) {
     config::Settings own = settings;
     own.sync.method = plan::name_of(method.method);
@@ -487,6 +548,14 @@ void write_plan(const config::Settings& settings, const plan::Option& chosen, co
   plan.step_seconds = chosen.prediction.step_seconds;
   if (settings.sync.method == "auto") {
     plan.settings.push_back(fmt::format("sync.method={}", plan::name_of(chosen.candidate.method.method)));
+  }
+  const plan::MethodOptions& method = chosen.candidate.method;
+  if (plan::is_local(method.method) && !settings.sync.interval) {
+    plan.settings.push_back(fmt::format("sync.interval={}", method.interval));
+  }
+  const bool leaves_open = settings.sync.topology == "auto" || settings.sync.topology == "bandwidth-aware";
+  if (method.method == plan::Method::kGossip && leaves_open) {
+    plan.settings.push_back(fmt::format("sync.topology={}", method.topology));
   }
   if (settings.pipeline.schedule == "auto") {
     plan.settings.push_back(fmt::format("pipeline.schedule={}", plan::name_of(chosen.candidate.schedule.schedule)));

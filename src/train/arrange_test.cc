@@ -11,7 +11,7 @@
 namespace rookery::train {
 namespace {
 
-using testing::Each;
+using testing::AnyOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -82,6 +82,34 @@ TEST(ArrangeTest, WhoeverHasMeasuredAnotherModelCountsAsNotMeasured) {
     EXPECT_THAT(sizes_of(plan), ElementsAre(3));
     EXPECT_EQ(plan.step_seconds, 0) << "nobody knows";
   }
+}
+
+// With slow links rounds are rare; with fast ones they are as often as is good for the loss.
+TEST(ArrangeTest, WhatAMethodLeavesOpenIsChosen) {
+  const auto chosen = [](double bandwidth, const std::string& method, const std::string& more) {
+    std::vector<swarm::Means> means(3);
+    for (std::size_t i = 0; i < 3; ++i) {
+      means[i].ready.layers.assign(8, {.forward = 0.01, .backward = 0.02});
+      for (std::size_t other = 0; other < 3; ++other) {
+        if (other != i)
+          means[i].links.push_back(
+              {.peer = static_cast<std::uint32_t>(other), .bandwidth = bandwidth, .latency = 1e-3});
+      }
+    }
+    return arranged({"swarm.peers=3", "swarm.clusters=3", "train.steps=2000", "pipeline.schedule=1f1b",
+                     "sync.method=" + method, more},
+                    means)
+        .settings;
+  };
+  EXPECT_THAT(chosen(1e11, "diloco", "train.seed=1"), ElementsAre("sync.interval=8"));
+  EXPECT_THAT(chosen(1e3, "diloco", "train.seed=1"), ElementsAre("sync.interval=128"));
+  EXPECT_THAT(chosen(1e3, "diloco", "sync.interval=20"), ElementsAre());
+  EXPECT_THAT(chosen(1e3, "diloco", "train.steps=100"), ElementsAre("sync.interval=8"));
+  EXPECT_THAT(chosen(1e3, "allreduce", "train.seed=1"), ElementsAre());
+  EXPECT_THAT(chosen(1e3, "diloco", "sync.delay=60"), ElementsAre("sync.interval=128"));
+  EXPECT_THAT(chosen(1e9, "gossip", "sync.topology=finite"), ElementsAre());
+  EXPECT_THAT(chosen(1e9, "gossip", "sync.topology=bandwidth-aware"),
+              ElementsAre(AnyOf("sync.topology=auto", "sync.topology=ring")));
 }
 
 TEST(ArrangeTest, AFasterPeerGetsMoreLayers) {

@@ -15,6 +15,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr Bytes kMostBytes = Bytes{64} << 20;
 
+// What came after a step is done anew.
+void forget_after(std::vector<observe::ClusterSteps>& steps, std::int64_t step) {
+  std::erase_if(steps, [&](const observe::ClusterSteps& own) { return own.first_step > step; });
+  for (observe::ClusterSteps& own : steps) own.last_step = std::min(own.last_step, step);
+}
+
 }  // namespace
 
 Ledger::Ledger(std::filesystem::path file, std::int64_t step) : file_(std::move(file)), last_step_(step) {
@@ -25,7 +31,7 @@ void Ledger::done(std::int64_t step, const std::vector<bool>& clusters) {
   bool has_changed = false;
   for (std::size_t cluster = 0; cluster < clusters.size(); ++cluster) {
     const auto own = static_cast<std::int64_t>(cluster);
-    const auto before = std::ranges::find_if(left_out_, [&](const observe::LeftOut& other) {
+    const auto before = std::ranges::find_if(left_out_, [&](const observe::ClusterSteps& other) {
       return other.cluster == own && other.last_step == last_step_ && last_step_ + 1 == step;
     });
     const bool was_out = before != left_out_.end();
@@ -38,25 +44,29 @@ void Ledger::done(std::int64_t step, const std::vector<bool>& clusters) {
     }
   }
   // Another plan may have fewer clusters.
-  has_changed = has_changed || std::ranges::any_of(left_out_, [&](const observe::LeftOut& other) {
+  has_changed = has_changed || std::ranges::any_of(left_out_, [&](const observe::ClusterSteps& other) {
                   return other.last_step == last_step_ && other.cluster >= static_cast<std::int64_t>(clusters.size());
                 });
   last_step_ = step;
   if (has_changed) save();
 }
 
+void Ledger::forgot(observe::ClusterSteps steps) {
+  forgotten_.push_back(steps);
+  save();
+}
+
 void Ledger::rewound(std::int64_t from, std::int64_t to) {
   last_step_ = to;
   if (from <= to) return;
-  std::erase_if(left_out_, [&](const observe::LeftOut& own) { return own.first_step > to; });
-  for (observe::LeftOut& own : left_out_) own.last_step = std::min(own.last_step, to);
+  for (auto* steps : {&left_out_, &forgotten_}) forget_after(*steps, to);
   repeated_.push_back({.first_step = to + 1, .last_step = from});
   save();
 }
 
 std::int64_t Ledger::steps_left_out() const {
   std::int64_t steps = 0;
-  for (const observe::LeftOut& own : left_out_) steps += own.last_step - own.first_step + 1;
+  for (const observe::ClusterSteps& own : left_out_) steps += own.last_step - own.first_step + 1;
   return steps;
 }
 
@@ -69,22 +79,30 @@ void Ledger::load(std::int64_t step) {
       left_out_.push_back(
           {.cluster = own.at("cluster"), .first_step = own.at("first_step"), .last_step = std::min(last, step)});
     }
+    for (const Json& own : object.at("forgotten")) {
+      forgotten_.push_back(
+          {.cluster = own.at("cluster"), .first_step = own.at("first_step"), .last_step = own.at("last_step")});
+    }
     for (const Json& own : object.at("repeated")) {
       repeated_.push_back({.first_step = own.at("first_step"), .last_step = own.at("last_step")});
     }
   } catch (const nlohmann::json::exception& error) {
     throw InputError("{}: cannot be read: {}", file_.string(), error.what());
   }
-  std::erase_if(left_out_, [&](const observe::LeftOut& own) { return own.first_step > step; });
+  for (auto* steps : {&left_out_, &forgotten_}) forget_after(*steps, step);
 }
 
 void Ledger::save() const {
   if (file_.empty()) return;
-  Json object = {{"left_out", Json::array()}, {"repeated", Json::array()}};
-  for (const observe::LeftOut& own : left_out_) {
+  Json object = {{"left_out", Json::array()}, {"forgotten", Json::array()}, {"repeated", Json::array()}};
+  for (const observe::ClusterSteps& own : left_out_) {
     Json line = {{"cluster", own.cluster}, {"first_step", own.first_step}};
     if (own.last_step < last_step_) line["last_step"] = own.last_step;
     object["left_out"].push_back(line);
+  }
+  for (const observe::ClusterSteps& own : forgotten_) {
+    object["forgotten"].push_back(
+        {{"cluster", own.cluster}, {"first_step", own.first_step}, {"last_step", own.last_step}});
   }
   for (const observe::Repeated& own : repeated_) {
     object["repeated"].push_back({{"first_step", own.first_step}, {"last_step", own.last_step}});

@@ -8,9 +8,10 @@
 
 namespace rookery::train {
 
-// Which samples of a run were not used, because a cluster was not whole when it was to do a step, and which were used
-// twice, because it went back. Kept in a file, so that another coordinator, or the run when it is resumed, goes on with
-// it; written when something begins or ends, not in every step.
+// Which samples of a run were not used, because a cluster was not whole when it was to do a step, which were used in
+// vain, because it lost a peer before others knew of them, and which were used twice, because it went back. Kept in a
+// file, so that another coordinator, or the run when it is resumed, goes on with it; written when something begins or
+// ends, not in every step.
 class Ledger {
  public:
   // `file`: where it is kept; empty: nowhere. What is there is taken up as it was after `step`. Throws InputError
@@ -20,10 +21,14 @@ class Ledger {
   // A step is done, by these clusters.
   void done(std::int64_t step, const std::vector<bool>& clusters);
 
+  // A cluster has lost what it did in these steps.
+  void forgot(observe::ClusterSteps steps);
+
   // After step `from` all go back to `to`, and do what followed again.
   void rewound(std::int64_t from, std::int64_t to);
 
-  const std::vector<observe::LeftOut>& left_out() const { return left_out_; }
+  const std::vector<observe::ClusterSteps>& left_out() const { return left_out_; }
+  const std::vector<observe::ClusterSteps>& forgotten() const { return forgotten_; }
   const std::vector<observe::Repeated>& repeated() const { return repeated_; }
   std::int64_t steps_left_out() const;  // of all clusters together
 
@@ -33,7 +38,7 @@ class Ledger {
 
   std::filesystem::path file_;
   std::int64_t last_step_;  // that was done
-  std::vector<observe::LeftOut> left_out_;
+  std::vector<observe::ClusterSteps> left_out_, forgotten_;
   std::vector<observe::Repeated> repeated_;
 };
 

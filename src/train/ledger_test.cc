@@ -11,7 +11,7 @@
 namespace rookery::train {
 namespace {
 
-using observe::LeftOut;
+using observe::ClusterSteps;
 using observe::Repeated;
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -33,8 +33,8 @@ class LedgerTest : public testing::Test {
 TEST_F(LedgerTest, SaysWhichStepsOfWhichClustersWereLeftOut) {
   Ledger ledger("", 0);
   do_seven_steps(ledger);
-  EXPECT_THAT(ledger.left_out(), ElementsAre(LeftOut{.cluster = 0, .first_step = 3, .last_step = 5},
-                                             LeftOut{.cluster = 1, .first_step = 5, .last_step = 7}));
+  EXPECT_THAT(ledger.left_out(), ElementsAre(ClusterSteps{.cluster = 0, .first_step = 3, .last_step = 5},
+                                             ClusterSteps{.cluster = 1, .first_step = 5, .last_step = 7}));
   EXPECT_EQ(ledger.steps_left_out(), 6);
   EXPECT_THAT(ledger.repeated(), IsEmpty());
 }
@@ -43,19 +43,30 @@ TEST_F(LedgerTest, AnotherOneGoesOnWithIt) {
   Ledger ledger(file_, 0);
   do_seven_steps(ledger);
   Ledger next(file_, 9);  // nobody knows more of the second cluster than that it had not come back
-  EXPECT_THAT(next.left_out(), ElementsAre(LeftOut{.cluster = 0, .first_step = 3, .last_step = 5},
-                                           LeftOut{.cluster = 1, .first_step = 5, .last_step = 9}));
+  EXPECT_THAT(next.left_out(), ElementsAre(ClusterSteps{.cluster = 0, .first_step = 3, .last_step = 5},
+                                           ClusterSteps{.cluster = 1, .first_step = 5, .last_step = 9}));
   next.done(10, {true, false});
   next.done(11, {true, true});
-  EXPECT_EQ(next.left_out().back(), (LeftOut{.cluster = 1, .first_step = 5, .last_step = 10}));
+  EXPECT_EQ(next.left_out().back(), (ClusterSteps{.cluster = 1, .first_step = 5, .last_step = 10}));
   EXPECT_EQ(Ledger(file_, 20).left_out(), next.left_out());
+}
+
+TEST_F(LedgerTest, KnowsWhatWasForgotten) {
+  Ledger ledger(file_, 0);
+  do_seven_steps(ledger);
+  ledger.forgot({.cluster = 1, .first_step = 2, .last_step = 4});
+  ledger.forgot({.cluster = 0, .first_step = 6, .last_step = 7});
+  EXPECT_EQ(Ledger(file_, 7).forgotten(), ledger.forgotten());
+  EXPECT_THAT(Ledger(file_, 5).forgotten(), ElementsAre(ClusterSteps{.cluster = 1, .first_step = 2, .last_step = 4}));
+  ledger.rewound(7, 3);
+  EXPECT_THAT(ledger.forgotten(), ElementsAre(ClusterSteps{.cluster = 1, .first_step = 2, .last_step = 3}));
 }
 
 // What came after the checkpoint is done again, and whether a cluster is there then is seen then.
 TEST_F(LedgerTest, AResumedRunForgetsWhatCameLater) {
   Ledger ledger(file_, 0);
   do_seven_steps(ledger);
-  EXPECT_THAT(Ledger(file_, 4).left_out(), ElementsAre(LeftOut{.cluster = 0, .first_step = 3, .last_step = 4}));
+  EXPECT_THAT(Ledger(file_, 4).left_out(), ElementsAre(ClusterSteps{.cluster = 0, .first_step = 3, .last_step = 4}));
   EXPECT_THAT(Ledger(file_, 0).left_out(), IsEmpty()) << "that is another run";
 }
 
@@ -74,7 +85,7 @@ TEST_F(LedgerTest, WhatIsDoneAgainIsNotLeftOutYet) {
   Ledger ledger(file_, 0);
   do_seven_steps(ledger);
   ledger.rewound(7, 4);
-  EXPECT_THAT(ledger.left_out(), ElementsAre(LeftOut{.cluster = 0, .first_step = 3, .last_step = 4}));
+  EXPECT_THAT(ledger.left_out(), ElementsAre(ClusterSteps{.cluster = 0, .first_step = 3, .last_step = 4}));
 }
 
 // Whoever was away when another plan was made is no cluster of that.
@@ -82,7 +93,7 @@ TEST_F(LedgerTest, AClusterThatIsNoMoreHasComeToItsEnd) {
   Ledger ledger(file_, 0);
   do_seven_steps(ledger);
   ledger.done(8, {true});
-  EXPECT_EQ(Ledger(file_, 12).left_out().back(), (LeftOut{.cluster = 1, .first_step = 5, .last_step = 7}));
+  EXPECT_EQ(Ledger(file_, 12).left_out().back(), (ClusterSteps{.cluster = 1, .first_step = 5, .last_step = 7}));
 }
 
 TEST_F(LedgerTest, AFileThatIsNoneIsNamed) {

@@ -41,14 +41,14 @@ LookOn::~LookOn() {
   core_->host.close();
 }
 
-std::string LookOn::brief() {
+std::string LookOn::ask(wire::Look look) {
   constexpr Duration kPatience = std::chrono::seconds(10);
   std::string text;
   const auto ask = [&]() -> Task<> {
     Alarm alarm(core_->world.clock());
     alarm.set(core_->world.clock().now() + kPatience,
               [link = core_->link] { link->close(LinkError(Failure::kLate, link->peer(), "does not answer")); });
-    core_->talk->say(wire::Look{});
+    core_->talk->say(look);
     auto hearing = core_->talk->hear();
     const wire::SwarmMessage message = co_await std::move(hearing);
     const auto* shown = std::get_if<wire::Shown>(&message);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "wire/swarm_message.h"
 #include "wire/ticket.h"
 
 namespace rookery::train {
@@ -18,9 +19,14 @@ class LookOn {
 
   // What there is to see now, as JSON; docs/dashboard.md has it. Throws LinkError when the coordinator is gone, or says
   // nothing for ten seconds.
-  std::string brief();
+  std::string brief() { return ask({}); }
+
+  // Its peers and links as they were measured, as a peers.toml. Throws LinkError likewise, and if there is nothing yet.
+  std::string measured() { return ask({.measured = true}); }
 
  private:
+  std::string ask(wire::Look look);
+
   struct Core;
   std::unique_ptr<Core> core_;
 };

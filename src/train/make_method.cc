@@ -34,7 +34,7 @@ std::size_t fragments_of(const config::Sync& sync, const Place& place) {
 }
 
 sync::LocalOptions local_options(const config::Sync& sync, const Place& place, bool holds_up) {
-  sync::LocalOptions local{.interval = static_cast<std::uint64_t>(sync.interval),
+  sync::LocalOptions local{.interval = static_cast<std::uint64_t>(interval_of(sync)),
                            .delay = static_cast<std::uint64_t>(sync.delay),
                            .merge = sync.merge,
                            .lossy = sync.codec != "none",
@@ -63,8 +63,6 @@ sync::PullOptions pull_options(const config::Settings& settings) {
           .seed = static_cast<std::uint64_t>(settings.train.seed)};
 }
 
-bool is_local(const std::string& method) { return method == "local-sgd" || method == "diloco" || method == "palsgd"; }
-
 void check_robust(const config::Sync& sync) {
   if (sync.robust == "off") return;
   const std::string method = method_name(sync);
@@ -86,36 +84,53 @@ float Place::share() const {
   return static_cast<float>(weights.at(cluster) / all);
 }
 
+bool has_intervals(const config::Sync& sync) { return plan::is_local(plan::parse_method(method_name(sync))); }
+
+std::int64_t known_steps(const config::Sync& sync, std::int64_t steps) {
+  const std::int64_t first = method_name(sync) == "local-sgd" ? 0 : sync.warmup_steps;
+  if (steps <= first) return steps;
+  const std::int64_t done = steps - first, interval = interval_of(sync);
+  std::int64_t known = done;
+  for (std::int64_t fragment = 1; fragment <= sync.fragments; ++fragment) {
+    const std::int64_t offset = fragment * interval / sync.fragments;
+    known = std::min(known, done < offset ? 0 : done - (done - offset) % interval);
+  }
+  return first + known;
+}
+
+std::int64_t interval_of(const config::Sync& sync) {
+  constexpr std::int64_t kUsual = 50;
+  return sync.interval.value_or(std::max({kUsual, sync.delay + 1, sync.fragments}));
+}
+
 plan::Topology topology_of(const config::Sync& sync, const Place& place) {
   std::vector<plan::Member> members;
   for (std::size_t i = 0; i < place.weights.size(); ++i) {
     members.push_back({.weight = place.weights[i], .host = place.hosts.empty() ? i : place.hosts[i]});
   }
   constexpr std::size_t kRotations = 8;  // enough that nobody depends on one other alone
-  return {plan::topology_for(sync.topology, members.size()), members,
-          place.changing ? std::min(kRotations, members.size()) : 1};
+  const std::string name = sync.topology == "bandwidth-aware" ? "auto" : sync.topology;  // until there is a plan
+  return {plan::topology_for(name, members.size()), members, place.changing ? std::min(kRotations, members.size()) : 1};
 }
 
 void check_sync(const config::Settings& settings, std::size_t layers) {
   const config::Sync& sync = settings.sync;
   const std::string method = method_name(sync);
-  if (is_local(method)) {
-    if (sync.delay >= sync.interval) {
-      throw InputError("sync.delay ({}) must be below sync.interval ({})", sync.delay, sync.interval);
+  if (has_intervals(sync)) {
+    const std::int64_t interval = interval_of(sync);
+    if (sync.delay >= interval) {
+      throw InputError("sync.delay ({}) must be below sync.interval ({})", sync.delay, interval);
     }
-    const auto most = std::min<std::int64_t>(sync.interval, static_cast<std::int64_t>(layers));
+    const auto most = std::min<std::int64_t>(interval, static_cast<std::int64_t>(layers));
     if (sync.fragments > most) {
       throw InputError("sync.fragments is {}, but there can be at most {}: one a layer, and one a step of an interval",
                        sync.fragments, most);
     }
   }
-  if (sync.average_moments && (!is_local(method) || sync.codec != "none")) {
+  if (sync.average_moments && (!has_intervals(sync) || sync.codec != "none")) {
     throw InputError("sync.average_moments is for local-sgd, diloco and palsgd, with sync.codec = \"none\"");
   }
   check_robust(sync);
-  if (method == "gossip" && sync.topology == "bandwidth-aware") {
-    throw InputError("sync.topology = \"bandwidth-aware\" needs measured links; choose another");
-  }
 }
 
 bool can_change(const config::Settings& settings) {
@@ -138,7 +153,7 @@ std::size_t method_slots(const config::Settings& settings, const Place& place) {
   const std::size_t buckets = sync::AllReduce::buckets(place.values, bucket_of(place));
   if (method == "allreduce") return buckets;
   if (method == "gossip") return place.changing ? 1 : 0;
-  if (!is_local(method)) return 0;
+  if (!has_intervals(settings.sync)) return 0;
   const std::size_t fragments = fragments_of(settings.sync, place);
   const bool warms_up = method != "local-sgd" && settings.sync.warmup_steps > 0;
   return warms_up ? std::max(fragments, buckets) : fragments;

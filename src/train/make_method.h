@@ -27,12 +27,22 @@ struct Place {
   float share() const;  // of this cluster in the mean
 };
 
+// Of a copy that has done so many steps of a local method: up to which one the others know what it has learnt, in all
+// of its layers. Rounds that are under way count.
+std::int64_t known_steps(const config::Sync& sync, std::int64_t steps);
+
 // Throws InputError, one sentence that names the key, if no swarm can have what [sync] asks for with a model of so many
 // layers.
 void check_sync(const config::Settings& settings, std::size_t layers);
 
 // Who mixes with whom in gossip. Throws InputError if these clusters cannot have that topology.
 plan::Topology topology_of(const config::Sync& sync, const Place& place);
+
+// Whether copies train alone for so many steps.
+bool has_intervals(const config::Sync& sync);
+
+// Steps between rounds of local methods; where neither settings nor a plan say it, as many as is usual.
+std::int64_t interval_of(const config::Sync& sync);
 
 // Whether those who are left can go on with the method when peers are lost.
 bool can_change(const config::Settings& settings);

@@ -33,7 +33,8 @@ Connections checked(const config::Settings& settings, std::size_t layers, Connec
 std::unique_ptr<sync::Method> method_of(Executor executor, const Compute& compute, const std::vector<Ring>& rings,
                                         const plan::ScheduleOptions& schedule) {
   config::Settings settings = compute.settings();
-  for (std::int64_t* steps : {&settings.sync.interval, &settings.sync.delay, &settings.sync.warmup_steps}) {
+  std::int64_t& interval = settings.sync.interval.emplace(interval_of(settings.sync));
+  for (std::int64_t* steps : {&interval, &settings.sync.delay, &settings.sync.warmup_steps}) {
     *steps *= static_cast<std::int64_t>(schedule.updates());
   }
   const bool holds_up = is_synchronous(schedule.schedule);

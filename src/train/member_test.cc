@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -410,7 +411,7 @@ TEST(MemberTest, WhatASwarmCannotHaveIsSaidInOneSentence) {
   };
   EXPECT_NO_THROW(check({"sync.method=gossip"}));
   EXPECT_THROW(check({"sync.method=gossip", "sync.topology=one-peer-exp"}), InputError);
-  EXPECT_THROW(check({"sync.method=gossip", "sync.topology=bandwidth-aware"}), InputError);
+  EXPECT_NO_THROW(check({"sync.method=gossip", "sync.topology=bandwidth-aware"}));
   EXPECT_THROW(check({"sync.method=diloco", "sync.fragments=4"}), InputError);
   EXPECT_THROW(check({"sync.method=palsgd", "sync.interval=5", "sync.delay=5"}), InputError);
   EXPECT_NO_THROW(check({"sync.method=diloco", "sync.robust=clip"}));
@@ -418,6 +419,22 @@ TEST(MemberTest, WhatASwarmCannotHaveIsSaidInOneSentence) {
   EXPECT_THROW(check({"sync.method=local-sgd", "sync.robust=clip"}), InputError);
   EXPECT_THROW(check({"sync.method=gossip", "sync.robust=clip"}), InputError);
   EXPECT_THROW(check({"sync.method=allreduce", "sync.robust=clip", "sync.codec=bf16"}), InputError);
+}
+
+// Of a copy that trains alone until its next round.
+TEST(MakeMethodTest, OthersKnowWhatACopyHasLearntUntilItsLastRounds) {
+  config::Sync sync{.method = "local-sgd", .interval = 10};
+  const auto known = [&](std::vector<std::int64_t> steps) {
+    for (std::int64_t& step : steps) step = known_steps(sync, step);
+    return steps;
+  };
+  EXPECT_THAT(known({0, 1, 9, 10, 11, 20, 29}), testing::ElementsAre(0, 0, 0, 10, 10, 20, 20));
+  sync.method = "diloco";
+  sync.warmup_steps = 5;  // of which all know
+  EXPECT_THAT(known({0, 4, 5, 6, 14, 15, 16, 25}), testing::ElementsAre(0, 4, 5, 5, 5, 15, 15, 25));
+  sync.warmup_steps = 0;
+  sync.fragments = 2;  // after 5 and 10 of ten steps
+  EXPECT_THAT(known({4, 5, 9, 10, 14, 15, 20}), testing::ElementsAre(0, 0, 0, 5, 5, 10, 15));
 }
 
 TEST(MakeMethodTest, FragmentsHaveEveryLayerOnce) {

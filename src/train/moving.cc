@@ -64,6 +64,7 @@ double value_now(const Prospect& prospect) {
   }
   if (clusters.count == 0) return 0;
   config::Settings settings = prospect.decided;
+  settings.sync.topology = prospect.blueprint.settings.sync.topology;  // what was chosen was for others, too
   settings.swarm.peers = static_cast<std::int64_t>(means.size());
   settings.swarm.clusters = clusters;
   return value_of(prospect, settings, swarm_among(prospect, means));

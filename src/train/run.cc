@@ -32,7 +32,10 @@ double rate(std::int64_t amount, double seconds) { return seconds > 0 ? static_c
 }  // namespace
 
 Run::Run(config::Settings settings, RunDirectory directory, bool resume)
-    : own_memory_(memory_of_the_program()), trainee_(std::move(settings)), directory_(std::move(directory)) {
+    : Run(make_blueprint(std::move(settings)), std::move(directory), resume) {}
+
+Run::Run(Blueprint blueprint, RunDirectory directory, bool resume)
+    : own_memory_(memory_of_the_program()), trainee_(std::move(blueprint)), directory_(std::move(directory)) {
   const auto checkpoint = resume ? newest_checkpoint(directory_.checkpoints()) : std::nullopt;
   if (checkpoint) {
     restore(*checkpoint);
@@ -181,6 +184,10 @@ observe::Summary Run::summarize(double seconds_here, const Position& began, cons
       summary.test_loss = test->loss;
       summary.test_accuracy = test->accuracy;
     }
+  }
+  if (predicted_step_seconds_ && position_.step > began.step) {
+    summary.predicted_step_seconds = predicted_step_seconds_;
+    summary.measured_step_seconds = seconds_in_steps_ / static_cast<double>(position_.step - began.step);
   }
   summary.peak_memory_bytes = observe::peak_memory();
   summary.peers = {{.name = "peer-0",

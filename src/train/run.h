@@ -40,6 +40,10 @@ class Run {
   // cuts off the metrics written after it, or starts anew where there is none; without, an earlier run is moved aside.
   // Everything that can be wrong with the input throws InputError before anything is written.
   Run(config::Settings settings, RunDirectory directory, bool resume);
+  Run(Blueprint blueprint, RunDirectory directory, bool resume);
+
+  // What a step was predicted to take; told in the summary, beside what it took.
+  void expect(double step_seconds) { predicted_step_seconds_ = step_seconds; }
 
   void add_sink(std::unique_ptr<observe::Sink> sink) { sinks_.add(std::move(sink)); }
 
@@ -84,6 +88,7 @@ class Run {
   std::optional<std::filesystem::path> moved_aside_;
   std::optional<LossReport> last_evaluation_;
   double seconds_in_steps_ = 0;
+  std::optional<double> predicted_step_seconds_;
   observe::Sinks sinks_;
   std::unique_ptr<observe::Trace> trace_;
   BeginSpan watch_;

@@ -5,12 +5,14 @@
 #include <fstream>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "observe/tensorboard.h"
+#include "train/make_method.h"
 #include "train/setup.h"
 #include "train/wiring.h"
 
@@ -100,18 +102,36 @@ void SwarmRecord::expelled(const std::string& peer, const std::string& why) {
   expelled_.push_back(peer);
 }
 
+void SwarmRecord::relieved(const std::string& peer) {
+  note("relieved", peer, "stood in, and somebody has come for its place");
+  relieved_.insert(peer);
+}
+
 // The others of its cluster cannot go on, either.
 void SwarmRecord::lost(const std::string& peer, const std::string& why) {
-  note("lost", peer, why);
+  if (relieved_.erase(peer) == 0) note("lost", peer, why);
   cause_ = fmt::format("{} was lost", peer);
   if (options_.changing) return;  // see pauses()
   say(fmt::format("{} was lost: {}", peer, why));
   const auto found = peers_.find(peer);
   if (found == peers_.end() || !found->second.is_active) return;  // it had not begun
   const std::uint32_t cluster = found->second.place.cluster;
+  forget_work_of(cluster);
   for (const auto& [name, other] : peers_) {
     if (other.place.cluster == cluster) pauses(name);
   }
+}
+
+// What the others do not know of a cluster since its last rounds; a lone one goes back to its own copies.
+void SwarmRecord::forget_work_of(std::uint32_t cluster) {
+  if (!has_intervals(settings_.sync) || clusters_ < 2) return;
+  std::int64_t done = 0;
+  for (const auto& [name, peer] : peers_) {
+    const bool is_one = peer.is_active && peer.place.cluster == cluster && peer.is_last;
+    if (is_one) done = static_cast<std::int64_t>(peer.last.step);
+  }
+  const std::int64_t known = known_steps(settings_.sync, done);
+  if (known < done) ledger_.forgot({.cluster = cluster, .first_step = known + 1, .last_step = done});
 }
 
 void SwarmRecord::planned(const wire::Plan& plan) {
@@ -161,12 +181,18 @@ void SwarmRecord::moves() {
   say("another plan is worth it: everybody stops, saves, and joins again");
 }
 
+void SwarmRecord::goes_back() {
+  note("goes back", "", "no whole copy is left: all go on from what was saved last, by another plan");
+  say("no whole copy is left: everybody joins again, and goes on from what was saved last");
+  goes_back_ = true;
+}
+
 // What they did by the plan before stays what it was.
 void SwarmRecord::moved(std::uint64_t step) {
   const auto number = static_cast<std::int64_t>(step);
   write_steps_until(number);
   rewind(number);
-  cause_ = "another plan is better";
+  cause_ = std::exchange(goes_back_, false) ? "no whole copy was left" : "another plan is better";
   progress_.clear();
   for (auto& [name, peer] : peers_) {
     peer.is_active = false;
@@ -305,7 +331,10 @@ void SwarmRecord::introduce(const wire::Plan& plan) {
     }
     copies.push_back(fmt::format("{}", fmt::join(stages, " → ")));
   }
-  const std::string kept = copies.size() > 1 ? fmt::format(", kept one by {}", settings_.sync.method) : "";
+  const std::string often =
+      has_intervals(settings_.sync) ? fmt::format(" every {} steps", interval_of(settings_.sync)) : "";
+  const std::string by = settings_.sync.method + often;
+  const std::string kept = copies.size() > 1 ? fmt::format(", kept one by {}", by) : "";
   const std::string schedule(plan::name_of(schedule_of(settings_, clusters.have_stages(), 0).schedule));
   const auto expected =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(plan.step_seconds));
@@ -321,7 +350,7 @@ void SwarmRecord::introduce(const wire::Plan& plan) {
   }
   if (plan.step_seconds > 0) {
     tell_plan_(fmt::format("planned: {}{}{}a step is expected to take {}",
-                           copies.size() > 1 ? "copies are kept one by " + settings_.sync.method + ", " : "",
+                           copies.size() > 1 ? fmt::format("copies are kept one by {}, ", by) : "",
                            clusters.have_stages() ? schedule : "", clusters.have_stages() ? " schedule, " : "",
                            format_duration(expected)));
   }
@@ -648,6 +677,7 @@ observe::Summary SwarmRecord::finish() {
     summary.test_loss = test->loss;
     summary.test_accuracy = test->accuracy;
   }
+  if (clusters_ > 0) summary.arrangement = arrangement_of(settings_, clusters_, has_stages_);
   summary.bytes_sent = summary.payload_bytes_sent = 0;
   summary.rounds = 0;
   for (const auto& [name, peer] : peers_) {
@@ -681,6 +711,7 @@ observe::Summary SwarmRecord::finish() {
     summary.measured_step_seconds = seconds / static_cast<double>(steps);
   }
   summary.left_out = ledger_.left_out();
+  summary.forgotten = ledger_.forgotten();
   summary.repeated = ledger_.repeated();
   if (settings_.sync.method != "palsgd") summary.samples_left_out = ledger_.steps_left_out() * settings_.train.batch;
   const bool was_finished = steps == 0 && std::filesystem::exists(directory_.summary());

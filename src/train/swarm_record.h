@@ -68,8 +68,10 @@ class SwarmRecord final : public swarm::Watcher {
   void expelled(const std::string& peer, const std::string& why) override;
   void stuck() override;
   void moves() override;
+  void goes_back() override;
   void moved(std::uint64_t step) override;
   void missed(const std::string& who, const std::string& by, const std::string& why) override;
+  void relieved(const std::string& peer) override;
   void lost(const std::string& peer, const std::string& why) override;
   bool keep(std::uint64_t step, const std::filesystem::path& folder) override;
   void saved(const std::string& peer, std::uint64_t step) override;
@@ -135,6 +137,7 @@ class SwarmRecord final : public swarm::Watcher {
   void place(const wire::PlannedPeer& planned);
   void take(const wire::Plan& plan);
   void rewind(std::int64_t step);
+  void forget_work_of(std::uint32_t cluster);
   void write_steps_until(std::int64_t step);
   bool is_complete(std::int64_t number, const Step& step) const;
   void write_complete_steps();
@@ -161,6 +164,8 @@ class SwarmRecord final : public swarm::Watcher {
   std::string cause_{};  // of the next plan, where that does not show it
   std::map<std::string, Peer> peers_;
   std::vector<std::string> expelled_;
+  std::set<std::string> relieved_;  // stand-ins, who are lost next
+  bool goes_back_ = false;
   std::map<std::int64_t, Step> steps_;    // that not everybody has done
   std::multiset<std::int64_t> progress_;  // steps that those have done who are active
   bool has_plan_ = false, has_begun_ = false, has_stages_ = false;

@@ -125,6 +125,35 @@ TEST_F(SwarmRecordTest, ARoundThatFailedIsAnEventOfEachPeer) {
 }
 
 // A step that somebody had done who was lost is done again by whoever comes: its samples count once.
+// A copy that is lost takes along what it has learnt since the last round, which is after step 96 of 100.
+TEST_F(SwarmRecordTest, WhatNobodyElseKnewIsForgotten) {
+  plan_.settings = {"sync.interval=32", "sync.warmup_steps=0"};
+  record_->planned(plan_);
+  record_->began();
+  for (std::uint64_t number = 1; number <= 100; ++number) {
+    step("attic", number);
+    step("barn", number);
+  }
+  record_->lost("barn", "its link was closed");
+  step("attic", 101);
+  const observe::Summary summary = record_->finish();
+  EXPECT_THAT(summary.forgotten, ElementsAre(observe::ClusterSteps{.cluster = 1, .first_step = 97, .last_step = 100}));
+  EXPECT_THAT(summary.left_out, ElementsAre(observe::ClusterSteps{.cluster = 1, .first_step = 101, .last_step = 101}));
+  ASSERT_TRUE(summary.arrangement);
+  EXPECT_EQ(summary.arrangement->clusters, 2);
+  EXPECT_EQ(summary.arrangement->method, "diloco");
+  EXPECT_EQ(summary.arrangement->interval, 32);
+}
+
+TEST_F(SwarmRecordTest, WhoeverIsRelievedIsNoFailure) {
+  record_->planned(plan_);
+  record_->began();
+  record_->relieved("barn");
+  record_->lost("barn", "stood in, and somebody has come for its place");
+  EXPECT_EQ(events("relieved").size(), 1u);
+  EXPECT_TRUE(events("lost").empty());
+}
+
 TEST_F(SwarmRecordTest, WhatIsDoneAgainCountsOnce) {
   record_.emplace(world_.clock(), blueprint_, RunDirectory(root_), Position{},
                   SwarmRecordOptions{.tensorboard = false, .changing = true});

@@ -158,6 +158,8 @@ swarm::CoordinatorOptions SwarmRun::coordinator_options() {
                                     .checkpoint = checkpoint_,
                                     .incoming = directory_.incoming()};
   options.show = show_;
+  // From the file, which is whole at any time: what is measured is written where long work is done.
+  options.measured = [file = directory_.measured_peers()] { return fs::exists(file) ? read_file(file) : ""; };
   if (journal_) {
     options.remember = [this](const swarm::Memory& memory) { journal_->keep({memory, host_->address()}); };
   }
@@ -228,6 +230,7 @@ swarm::CoordinatorOptions SwarmRun::coordinator_options() {
   options.moves = [this](const wire::Plan& plan, const std::vector<swarm::Means>& present, std::uint64_t step) {
     return is_worth_moving(plan, present, step);
   };
+  options.goes_back = [this](const wire::Plan&) { return can_move(blueprint_.settings, decided_); };
   options.anew = [this](std::uint64_t ended) { return begin_anew(ended); };
   options.aside = [this](std::function<void()> work) { return aside_.call(std::move(work)); };
   return options;

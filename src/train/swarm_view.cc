@@ -68,6 +68,11 @@ void SwarmView::joined(const wire::Introduction& peer) {
   });
 }
 
+void SwarmView::introduced_again(const wire::Introduction& peer, const wire::Ready& ready) {
+  joined(peer);
+  SwarmView::ready(peer.contact.name, ready);
+}
+
 void SwarmView::refused(const std::string& peer, const std::string& why) { set_state(peer, State::kRefused, why); }
 
 void SwarmView::left(const std::string& peer, const std::string& why) { set_state(peer, State::kLeft, why); }

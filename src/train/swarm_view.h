@@ -25,6 +25,7 @@ class SwarmView final : public swarm::Watcher {
   void replanned(const wire::Plan& plan) override;
   void began() override;
   void taken_up(const wire::Plan& plan) override;
+  void introduced_again(const wire::Introduction& peer, const wire::Ready& ready) override;
   void relieved(const std::string& peer) override;
   void silent(const std::string& peer, const std::string& why) override;
   void returned(const std::string& peer) override;

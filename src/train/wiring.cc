@@ -5,7 +5,9 @@
 
 #include "base/error.h"
 #include "plan/grid.h"
+#include "plan/runtime.h"
 #include "train/internal/purpose.h"
+#include "train/make_method.h"
 
 namespace rookery::train {
 namespace {
@@ -83,6 +85,16 @@ net::Traffic training_traffic(const net::Link& link) {
           .received = without(all.bytes_received, apart.received),
           .payload_sent = without(all.payload_sent, apart.payload_sent),
           .payload_received = without(all.payload_received, apart.payload_received)};
+}
+
+observe::Arrangement arrangement_of(const config::Settings& settings, std::size_t clusters, bool pipelines) {
+  const config::Sync& sync = settings.sync;
+  observe::Arrangement arrangement{.clusters = static_cast<std::int64_t>(clusters),
+                                   .schedule = std::string(plan::name_of(schedule_of(settings, pipelines, 0).schedule)),
+                                   .method = sync.method};
+  if (has_intervals(sync)) arrangement.interval = interval_of(sync);
+  if (sync.method == "gossip") arrangement.topology = plan::topology_for(sync.topology, clusters);
+  return arrangement;
 }
 
 plan::ScheduleOptions schedule_of(const config::Settings& settings, bool pipelines, std::size_t in_flight) {

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "net/link.h"
+#include "observe/metrics.h"
 #include "pipeline/link_borders.h"
 #include "plan/segments.h"
 #include "sync/changing_rounds.h"
@@ -124,5 +125,8 @@ net::Traffic training_traffic(const net::Link& link);
 // How the stages of all clusters go through a step: with as many updates everywhere, also where a cluster has a single
 // stage. Throws InputError if there is no such schedule, or a step cannot be cut into such updates.
 plan::ScheduleOptions schedule_of(const config::Settings& settings, bool pipelines, std::size_t in_flight);
+
+// The same in words, with what a plan has decided.
+observe::Arrangement arrangement_of(const config::Settings& settings, std::size_t clusters, bool pipelines);
 
 }  // namespace rookery::train

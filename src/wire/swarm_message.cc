@@ -53,13 +53,14 @@ std::uint64_t count(std::uint64_t value, std::uint64_t most) {
 // What is too long to be heard is better said in part.
 std::string cut(const std::string& text) { return text.substr(0, kMaxReasonBytes); }
 
-void write(const Introduction& m, proto::SwarmMessage& out) {
-  proto::Introduction& p = *out.mutable_introduction();
+void write(const Introduction& m, proto::Introduction& p) {
   p.set_contact(text_of(encode(m.contact)));
   p.set_memory(m.memory);
   p.set_host(m.host);
   p.set_stands_in(m.stands_in);
 }
+
+void write(const Introduction& m, proto::SwarmMessage& out) { write(m, *out.mutable_introduction()); }
 
 void write(const std::vector<FileFacts>& files, google::protobuf::RepeatedPtrField<proto::FileFacts>& out) {
   for (const FileFacts& file : files) {
@@ -77,13 +78,13 @@ void write(const Assignment& m, proto::SwarmMessage& out) {
   write(m.checkpoint, *p.mutable_checkpoint());
 }
 
-void write(const Ready& m, proto::SwarmMessage& out) {
-  proto::Ready& p = *out.mutable_ready();
+void write(const Ready& m, proto::Ready& p) {
   p.set_data(m.data);
   p.set_model(m.model);
   p.set_parameters(m.parameters);
   p.set_about(cut(m.about));
   p.set_resident(m.resident);
+  p.set_available(m.available);
   p.set_speed(m.speed);
   p.set_step_time(m.step_time);
   p.set_jitter(m.jitter);
@@ -97,6 +98,8 @@ void write(const Ready& m, proto::SwarmMessage& out) {
     q.set_backward(layer.backward);
   }
 }
+
+void write(const Ready& m, proto::SwarmMessage& out) { write(m, *out.mutable_ready()); }
 
 void write(const Survey& m, proto::SwarmMessage& out) {
   proto::Survey& p = *out.mutable_survey();
@@ -230,7 +233,12 @@ void write(const Missed& m, proto::SwarmMessage& out) {
   out.mutable_missed()->set_text(cut(m.text));
 }
 
-void write(const Returned& m, proto::SwarmMessage& out) { out.mutable_returned()->set_generation(m.generation); }
+void write(const Returned& m, proto::SwarmMessage& out) {
+  proto::Returned& p = *out.mutable_returned();
+  p.set_generation(m.generation);
+  write(m.introduction, *p.mutable_introduction());
+  write(m.ready, *p.mutable_ready());
+}
 
 void write(const Known& m, proto::SwarmMessage& out) { out.mutable_known()->set_step(m.step); }
 
@@ -283,7 +291,7 @@ void write(const Activity& m, proto::SwarmMessage& out) {
   for (const std::string& line : m.log) p.add_log(line.substr(0, kMaxLogLineBytes));
 }
 
-void write(const Look&, proto::SwarmMessage& out) { out.mutable_look(); }
+void write(const Look& m, proto::SwarmMessage& out) { out.mutable_look()->set_measured(m.measured); }
 
 void write(const Shown& m, proto::SwarmMessage& out) { out.mutable_shown()->set_text(m.text); }
 
@@ -320,6 +328,7 @@ Ready read(const proto::Ready& p) {
               .parameters = p.parameters(),
               .about = printable(p.about()),
               .resident = count(p.resident(), kMaxBytes),
+              .available = count(p.available(), kMaxBytes),
               .speed = number(p.speed()),
               .step_time = number(p.step_time()),
               .jitter = number(p.jitter()),
@@ -497,7 +506,9 @@ Missed read(const proto::Missed& p) {
   return {.who = p.who(), .came = p.came(), .text = printable(p.text())};
 }
 
-Returned read(const proto::Returned& p) { return {.generation = p.generation()}; }
+Returned read(const proto::Returned& p) {
+  return {.generation = p.generation(), .introduction = read(p.introduction()), .ready = read(p.ready())};
+}
 
 Known read(const proto::Known& p) { return {.step = count(p.step(), kMaxBytes)}; }
 
@@ -638,7 +649,7 @@ SwarmMessage decode_swarm_message(std::span<const std::byte> bytes) {
     case Content::kActivity:
       return read(message.activity());
     case Content::kLook:
-      return Look{};
+      return Look{.measured = message.look().measured()};
     case Content::kShown:
       return read(message.shown());
     case Content::kSurvey:

@@ -56,6 +56,7 @@ struct Ready {
   std::uint64_t parameters = 0;
   std::string about{};               // its computer, for people
   std::uint64_t resident = 0;        // bytes of memory that it takes already, before it holds any layer
+  std::uint64_t available = 0;       // that are free on its computer; 0: not known
   double speed = 1;                  // that it keeps, as a share of what its computer could do
   double step_time = 0;              // seconds that it pretends to take for a step, over its speed; 0: it does not
   double jitter = 0;                 // standard deviation of a step's time, as a share of it
@@ -261,6 +262,8 @@ struct Missed {
 // taken up the run.
 struct Returned {
   std::uint32_t generation = 0;  // of the plan that it goes by
+  Introduction introduction{};   // what another coordinator does not know of it
+  Ready ready{};
 
   bool operator==(const Returned&) const = default;
 };
@@ -363,12 +366,14 @@ struct Activity {
 
 // Somebody with the ticket who only looks on, instead of an introduction; as often as it likes.
 struct Look {
+  bool measured = false;  // its peers and links as they were measured, instead of what there is to see
+
   bool operator==(const Look&) const = default;
 };
 
 // The coordinator, to whoever looks on.
 struct Shown {
-  std::string text{};  // what there is to see, as JSON
+  std::string text{};  // what there is to see, as JSON; or peers and links, as a peers.toml
 
   bool operator==(const Shown&) const = default;
 };

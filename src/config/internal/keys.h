@@ -112,7 +112,8 @@ void keys_of(MaybeConst<Sync> auto& s, auto& v) {
   const Choice topologies{
       {"auto", "complete", "ring", "one-peer-exp", "alternating-exp-ring", "finite", "bandwidth-aware"}};
   v.key("method", s.method, "how copies of the model stay one", methods);
-  v.key("interval", s.interval, "H: steps between rounds of local-sgd, diloco and palsgd", Whole{.least = 1});
+  v.key("interval", s.interval, "H: steps between rounds of local-sgd, diloco and palsgd",
+        Or<Whole>{"auto", Whole{.least = 1}});
   v.key("codec", s.codec, "of what copies exchange on the wire", codecs());
   v.key("topology", s.topology, "who averages with whom in gossip", topologies);
   v.key("mode", s.mode, "gossip mixes while computing or after the update", Choice{{"cwc", "atc"}});

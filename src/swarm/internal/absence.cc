@@ -44,6 +44,7 @@ void Coordinator::Core::take_back(const std::shared_ptr<Seat>& seat, const wire:
   before->patience.cancel();
   before->doubt.cancel();
   seat->follow(*before);
+  if (!seat->ready) introduce_again(*seat, returned);
   before->is_replaced = true;
   before->close(LinkError(Failure::kLate, "", "has made another link"));
   --strangers_;
@@ -58,6 +59,14 @@ void Coordinator::Core::take_back(const std::shared_ptr<Seat>& seat, const wire:
   if (end_) seat->say(wire::EndAt{.step = *end_});
   goes_on();
   changed_.notify();
+}
+
+void Coordinator::Core::introduce_again(Seat& seat, const wire::Returned& returned) {
+  check(seat, returned.ready);
+  seat.introduction->memory = returned.introduction.memory;
+  seat.introduction->stands_in = returned.introduction.stands_in;
+  seat.ready = returned.ready;
+  watcher_.introduced_again(*seat.introduction, *seat.ready);
 }
 
 void Coordinator::Core::heard(Seat& seat, const wire::Missed& missed) {
@@ -137,7 +146,7 @@ void Coordinator::Core::gone(Seat& seat, const std::string& why) {
     tell([&] { watcher_.left(seat.name(), why); });
     return leave_plan();
   }
-  if (!goes_on_without(seat, why) && (begun_ || !stopping_)) {
+  if (!goes_on_without(seat, why) && !goes_back_without(seat, why) && (begun_ || !stopping_)) {
     fail(seat.name(), why);  // who was told to stop before the beginning just leaves
   }
   agree_on_the_end();
@@ -158,14 +167,24 @@ bool Coordinator::Core::goes_on_without(Seat& seat, const std::string& why) {
   if (!can_do_without(next)) return false;
   tell([&] { watcher_.lost(seat.name(), why); });
   announce_next(std::move(next), rank);
-  // Whoever is linking up would wait for that one, too, and others for it.
-  for (const auto& other : seats_) {
-    if (!is_entering(*other) || other->linked) continue;
-    other->close(LinkError(Failure::kLate, "", "another peer was lost while it linked up"));
-  }
   settle_latecomers();
   expect_stand_in();
   have_second_thoughts();
+  return true;
+}
+
+bool Coordinator::Core::goes_back_without(Seat& seat, const std::string& why) {
+  if (!begun_ || failure_ || !options_.goes_back || !options_.anew || (stopping_ && !moving_)) return false;
+  const auto is_left = [&](const auto& other) {
+    return other.get() != &seat && other->ready && !other->gone && (moving_ || !other->ended);
+  };
+  if (std::ranges::none_of(seats_, is_left) && std::ranges::none_of(latecomers_, is_left)) return false;
+  if (!moving_ && (last_step_ <= plan_->first_step || !options_.goes_back(*plan_))) return false;
+  seat.gone = true;
+  tell([&] { watcher_.lost(seat.name(), why); });
+  if (std::exchange(moving_, true)) return true;  // they are on their way already
+  tell([&] { watcher_.goes_back(); });
+  end_all("no whole copy is left, and there is to be another plan");
   return true;
 }
 

@@ -52,8 +52,8 @@ Task<> Coordinator::Core::serve(std::shared_ptr<Core> self, std::shared_ptr<Seat
         self->take_back(seat, *returned);
         continue;
       }
-      if (std::holds_alternative<wire::Look>(message) && !seat->introduction) {
-        auto showing = show(self, seat);
+      if (const auto* look = std::get_if<wire::Look>(&message); look != nullptr && !seat->introduction) {
+        auto showing = show(self, seat, *look);
         co_await std::move(showing);
         continue;
       }
@@ -94,16 +94,25 @@ Task<> Coordinator::Core::serve(std::shared_ptr<Core> self, std::shared_ptr<Seat
   }
 }
 
-Task<> Coordinator::Core::show(std::shared_ptr<Core> self, std::shared_ptr<Seat> seat) {
-  if (!self->options_.show) {
-    const LinkError reason(Failure::kRefused, "", "the run is not shown: its dashboard is off");
+Task<> Coordinator::Core::show(std::shared_ptr<Core> self, std::shared_ptr<Seat> seat, wire::Look look) {
+  const auto decline = [&](const char* why) {
+    const LinkError reason(Failure::kRefused, "", why);
     seat->close(reason);
     throw LinkError(reason);
-  }
+  };
   seat->patience.cancel();
-  auto showing = self->options_.show();
-  const std::string text = co_await std::move(showing);
-  seat->say(wire::Shown{.text = text.size() <= wire::kMaxShownBytes ? text : "{}"});
+  std::string text;
+  if (look.measured) {
+    if (self->options_.measured) text = self->options_.measured();
+    if (text.empty()) decline("its peers and links have not been measured yet; try again when it trains");
+    if (text.size() > wire::kMaxShownBytes) decline("has too many links to name; they are in its run's peers.toml");
+  } else {
+    if (!self->options_.show) decline("the run is not shown: its dashboard is off");
+    auto showing = self->options_.show();
+    text = co_await std::move(showing);
+    if (text.size() > wire::kMaxShownBytes) text = "{}";
+  }
+  seat->say(wire::Shown{.text = std::move(text)});
   seat->expect_by(self->clock_.now() + self->options_.introduction, "look again");
 }
 
@@ -159,14 +168,18 @@ void Coordinator::Core::heard(Seat& seat, const wire::Ready& ready) {
   if (!seat.introduction || seat.ready) throw wire::WireError("was ready out of turn");
   seat.patience.cancel();
   if (stopping_) return;
-  const bool same_model = ready.model == options_.model && ready.parameters == options_.parameters;
-  if (ready.data != options_.data) refuse(seat, "its data is not the same as that of this run");
-  if (!same_model) refuse(seat, "its version of the model is not the same as that of this run");
+  check(seat, ready);
   seat.ready = ready;
   watcher_.ready(seat.name(), ready);
   if (!seat.is_late) return plan_if_all_are_ready();
   settle_latecomers();
   have_second_thoughts();
+}
+
+void Coordinator::Core::check(Seat& seat, const wire::Ready& ready) {
+  const bool same_model = ready.model == options_.model && ready.parameters == options_.parameters;
+  if (ready.data != options_.data) refuse(seat, "its data is not the same as that of this run");
+  if (!same_model) refuse(seat, "its version of the model is not the same as that of this run");
 }
 
 void Coordinator::Core::refuse(Seat& seat, const std::string& why) {

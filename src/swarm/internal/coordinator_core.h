@@ -110,11 +110,14 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   static Task<> serve(std::shared_ptr<Core> self, std::shared_ptr<Seat> seat);
 
   // One who only looks on, and has some time to look again.
-  static Task<> show(std::shared_ptr<Core> self, std::shared_ptr<Seat> seat);
+  static Task<> show(std::shared_ptr<Core> self, std::shared_ptr<Seat> seat, wire::Look look);
 
   void heard(Seat& seat, const wire::Introduction& introduction);
   void seat_down(const std::shared_ptr<Seat>& seat);
   void heard(Seat& seat, const wire::Ready& ready);
+
+  // Refuses whoever has another model or other data.
+  void check(Seat& seat, const wire::Ready& ready);
 
   // Closes its link, and throws LinkError.
   [[noreturn]] void refuse(Seat& seat, const std::string& why);
@@ -204,6 +207,9 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   // Somebody who trains has made another link: it goes on from what is known of it.
   void take_back(const std::shared_ptr<Seat>& seat, const wire::Returned& returned);
 
+  // Another coordinator knew it; this one has taken up the run.
+  void introduce_again(Seat& seat, const wire::Returned& returned);
+
   void heard(Seat& seat, const wire::Missed& missed);
 
   // One who has no link to it any more, and trains.
@@ -223,6 +229,9 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
 
   // The others get another plan, if there is one.
   bool goes_on_without(Seat& seat, const std::string& why);
+
+  // If there is none: they begin anew, from what was saved. Not twice from the same step.
+  bool goes_back_without(Seat& seat, const std::string& why);
   wire::Plan plan_without(std::size_t rank) const;
   bool can_do_without(const wire::Plan& next) const { return options_.goes_on(next) || can_rewind(next); }
 
@@ -243,6 +252,9 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
 
   // When it is known of all in which step they are, nobody goes beyond the last of these before it is saved.
   void agree_on_holding();
+
+  // They do when they have done the steps that were under way.
+  void tell_when_all_hold();
 
   // Somebody who may not have heard it: it was away, or not part of a whole cluster. It goes on after so many steps.
   void tell_of_holding(Seat& seat, std::uint64_t from);
@@ -337,6 +349,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   bool is_held_ = false;                     // nobody is to begin another step
   bool saves_ = false;                       // all hold for a checkpoint, or are about to
   bool asks_to_hold_ = false;                // they were told to, for one of the two,
+  bool all_hold_ = false;                    // and do, for the first,
   std::uint32_t holds_ = 0;                  // so often
   std::optional<std::uint64_t> save_after_;  // the last checkpoint that was asked for
   std::optional<std::uint64_t> end_;         // the last step, if the run is to end before its end

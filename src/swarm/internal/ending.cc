@@ -71,6 +71,8 @@ void Coordinator::Core::heard(Seat& seat, const wire::Failed& failed) {
   if (goes_on_without(seat, failed.text)) {
     seat.gone = true;
     seat.close(LinkError(Failure::kLate, "", "the others go on without it"));
+  } else if (!is_own && (moving_ || goes_back_without(seat, failed.text))) {
+    // It could not go on without somebody who was lost. All join again.
   } else if (begun_ || !stopping_) {  // who is told to stop before the beginning has nothing to lose
     fail(is_own ? seat.name() : failed.culprit, failed.text, is_own ? "could not go on" : "was lost");
   }

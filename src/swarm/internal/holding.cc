@@ -13,7 +13,7 @@ void Coordinator::Core::hold() {
 
 void Coordinator::Core::release() {
   if (!is_held_ || stopping_) return;
-  is_held_ = false;
+  is_held_ = all_hold_ = false;
   if (saves_) return;  // they are about to be
   asks_to_hold_ = false;
   for (const auto& seat : seats_) {
@@ -32,6 +32,7 @@ void Coordinator::Core::save() {
 void Coordinator::Core::ask_to_hold() {
   if (!asks_to_hold_) {
     asks_to_hold_ = true;
+    all_hold_ = false;
     ++holds_;
     for (const auto& seat : seats_) {
       seat->holding.reset();
@@ -65,7 +66,19 @@ void Coordinator::Core::agree_on_holding() {
     }
     has_got_on();
   }
-  tell([&] { is_held_ ? watcher_.held() : watcher_.released(); });
+  if (!is_held_) tell([&] { watcher_.released(); });
+  tell_when_all_hold();
+}
+
+void Coordinator::Core::tell_when_all_hold() {
+  if (!is_held_ || !asks_to_hold_ || all_hold_ || stopping_) return;
+  const auto is_busy = [&](const auto& seat) {
+    if (seat->ended || seat->gone || waits(*seat)) return false;
+    return !seat->holding || seat->last_step < *seat->holding;
+  };
+  if (std::ranges::any_of(seats_, is_busy)) return;
+  all_hold_ = true;
+  tell([&] { watcher_.held(); });
 }
 
 void Coordinator::Core::tell_of_holding(Seat& seat, std::uint64_t from) {

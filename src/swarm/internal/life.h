@@ -51,6 +51,8 @@ struct Life {
   std::shared_ptr<Session> session;
   std::string coordinator;                                   // its name
   TaskGroup background;                                      // what goes on besides
+  wire::Introduction introduction{};                         // what it has said of itself,
+  wire::Ready ready{};                                       // and of its computer
   wire::Plan plan{};                                         // by which the work goes on
   std::deque<wire::SwarmMessage> recent{};                   // reports of steps and evaluations
   std::uint64_t forgotten = 0;                               // that came before those

@@ -33,8 +33,9 @@ Links::Links(Clock& clock, net::Host& host, const PeerOptions& options, std::sha
     : clock_(clock),
       own_(host.identity().fingerprint()),
       patience_(options.links),
-      connector_(clock, host, options.addresses, [this](const net::Guest& guest) { check(guest); }) {
-  connector_.use_relay(std::move(coordinator));
+      connector_(std::make_shared<net::Connector>(clock, host, options.addresses,
+                                                  [this](const net::Guest& guest) { check(guest); })) {
+  connector_->use_relay(std::move(coordinator));
 }
 
 void Links::begin(wire::Survey survey) {
@@ -58,16 +59,75 @@ Task<> Links::connect(wire::Survey survey) {
   update();
 }
 
-Task<> Links::connect_late(wire::Plan plan) {
+void Links::set_out(const wire::Plan& plan) {
   begin(survey_of(plan, kLate));
-  for (std::size_t other = 0; other < plan.peers.size(); ++other) came_[other] = plan.peers[other].came;
-  TaskGroup group(clock_.executor());
+  dialling_ = std::make_shared<Dialling>(clock_, connector_, deadline_);
   for (std::size_t other = 0; other < plan.peers.size(); ++other) {
-    if (!plan.peers[other].empty && other != rank_) group.spawn(connect_to(other));
+    came_[other] = plan.peers[other].came;
+    if (!plan.peers[other].empty && other != rank_) dialling_->missing.insert(other);
   }
-  auto joined = group.join();
-  co_await std::move(joined);
+}
+
+Task<> Links::connect_late() {
+  const std::shared_ptr<Dialling> dialling = dialling_;
+  for (const std::size_t other : dialling->missing) {
+    boost::asio::co_spawn(clock_.executor(), dial_late(dialling, other, survey_.peers[other]), boost::asio::detached);
+  }
+  bool in_time = true;
+  while (!dialling->missing.empty() && !dialling->failure && !given_up_ && in_time) {
+    auto waiting = dialling->changed.wait_until(clock_, deadline_);
+    in_time = co_await std::move(waiting);
+  }
+  for (auto& [other, meeting] : dialling->made) meetings_[other] = std::move(meeting);
   update();
+  const std::set<std::size_t> missing = std::exchange(dialling->missing, {});  // whoever still dials them stops
+  if (dialling->failure) throw LinkError(*dialling->failure);
+  if (given_up_) throw LinkError(Failure::kCancelled, "", "does not link up any more");
+  if (!missing.empty()) throw LinkError(Failure::kLate, survey_.peers[*missing.begin()].name, "does not answer");
+}
+
+Task<> Links::dial_late(std::shared_ptr<Dialling> dialling, std::size_t other, wire::Contact contact) {
+  constexpr Duration kDoubt = std::chrono::seconds(2);  // whoever cannot be reached may have no place any more, soon
+  std::optional<Time> in_doubt_until;
+  while (dialling->missing.contains(other)) {
+    std::optional<LinkError> failure;
+    try {
+      auto dials = dial_once(dialling, other, contact);
+      if (co_await std::move(dials)) co_return;
+      if (dialling->clock.now() >= dialling->deadline) {
+        failure.emplace(Failure::kRefused, contact.name, "does not expect this peer");
+      }
+    } catch (const LinkError& error) {
+      failure.emplace(error.failure(), contact.name, error.text());
+    }
+    const Time now = dialling->clock.now();
+    if (failure && !in_doubt_until) in_doubt_until = now + kDoubt;
+    if (failure && now >= *in_doubt_until && dialling->missing.contains(other)) {
+      dialling->failure = failure;
+      co_return dialling->changed.notify();
+    }
+    auto waiting = dialling->clock.sleep_for(kTryAgain);
+    co_await std::move(waiting);
+  }
+}
+
+// False if the other does not expect this peer, or not yet.
+Task<bool> Links::dial_once(std::shared_ptr<Dialling> dialling, std::size_t other, wire::Contact contact) {
+  std::shared_ptr<net::Connector> connector = dialling->connector.lock();
+  if (!connector) co_return true;  // nobody wants it any more
+  auto connecting = connector->connect(std::move(contact));
+  connector.reset();
+  net::Connection connection = co_await std::move(connecting);
+  auto greeting = greet(dialling->clock, *connection.meeting.link, kLate, dialling->deadline);
+  const bool is_welcome = co_await std::move(greeting);
+  if (!is_welcome) co_return false;
+  if (dialling->missing.erase(other) == 0) {
+    connection.meeting.link->close(LinkError(Failure::kCancelled, "", "goes on without this link"));
+    co_return true;
+  }
+  dialling->made.emplace(other, std::move(connection.meeting));
+  dialling->changed.notify();
+  co_return true;
 }
 
 void Links::expect(const wire::Plan& plan, TaskGroup& background) {
@@ -88,13 +148,15 @@ void Links::expect(const wire::Plan& plan, TaskGroup& background) {
 void Links::expect_nobody() {
   expected_.clear();
   deadline_ = clock_.now();
-  connector_.stop_accepting();
+  connector_->stop_accepting();
 }
 
 void Links::part_with_lost(const wire::Plan& plan) {
   for (std::size_t other = 0; other < plan.peers.size(); ++other) {
     net::Link* link = meetings_[other].link.get();
-    if (!plan.peers[other].empty || link == nullptr || link->has_ended()) continue;
+    if (!plan.peers[other].empty) continue;
+    if (dialling_ && dialling_->missing.erase(other) > 0) dialling_->changed.notify();
+    if (link == nullptr || link->has_ended()) continue;
     link->close(LinkError(Failure::kLate, "", "the others go on without it"));
   }
 }
@@ -107,7 +169,8 @@ void Links::close(const LinkError& reason) {
 
 void Links::give_up(const LinkError& reason) {
   given_up_ = true;
-  connector_.stop_accepting();
+  connector_->stop_accepting();
+  if (dialling_) dialling_->changed.notify();
   close(reason);
 }
 
@@ -152,9 +215,9 @@ bool Links::all_lower_are_here() const {
 Task<> Links::connect_to(std::size_t other) {
   for (;;) {
     try {
-      auto connecting = connector_.connect(survey_.peers[other]);
+      auto connecting = connector_->connect(survey_.peers[other]);
       net::Connection connection = co_await std::move(connecting);
-      auto greeting = greet(*connection.meeting.link);
+      auto greeting = greet(clock_, *connection.meeting.link, survey_.number, deadline_);
       if (co_await std::move(greeting)) {
         meetings_[other] = std::move(connection.meeting);
         if (!given_up_) co_return;
@@ -172,16 +235,16 @@ Task<> Links::connect_to(std::size_t other) {
   }
 }
 
-Task<bool> Links::greet(net::Link& link) {
+Task<bool> Links::greet(Clock& clock, net::Link& link, std::uint32_t number, Time deadline) {
   try {
-    Alarm alarm(clock_);
-    alarm.set(deadline_, [&link] { link.close(LinkError(Failure::kLate, "", "does not answer")); });
+    Alarm alarm(clock);
+    alarm.set(deadline, [&link] { link.close(LinkError(Failure::kLate, "", "does not answer")); });
     const auto channel = link.open(kGreeting);
-    auto sending = channel->send({.tag = survey_.number});
+    auto sending = channel->send({.tag = number});
     co_await std::move(sending);
     auto hearing = channel->receive();
     const net::Message answer = co_await std::move(hearing);
-    co_return answer.label.tag == survey_.number;
+    co_return answer.label.tag == number;
   } catch (const LinkError&) {
     co_return false;
   }
@@ -192,7 +255,7 @@ Task<> Links::accept_lower() {
   std::optional<LinkError> failure;
   while (!all_lower_are_here() && !failure) {
     try {
-      auto accepting = connector_.accept(deadline_);
+      auto accepting = connector_->accept(deadline_);
       greetings.spawn(be_greeted(co_await std::move(accepting), survey_.number));
     } catch (const LinkError& error) {
       failure = error;
@@ -212,7 +275,7 @@ Task<> Links::accept_latecomers() {
   while (!expected_.empty() && clock_.now() < deadline_) {
     bool has_failed = false;
     try {
-      auto accepting = connector_.accept(deadline_);
+      auto accepting = connector_->accept(deadline_);
       greetings.spawn(be_greeted(co_await std::move(accepting), kLate));
     } catch (const LinkError&) {
       has_failed = true;  // nobody is expected any more, or has come in time: the coordinator will say so
@@ -246,9 +309,9 @@ Task<> Links::be_greeted(net::Connection connection, std::uint32_t number) {
     co_await std::move(answering);
     if (number == kLate) {
       expected_.erase(other);
-      if (expected_.empty()) connector_.stop_accepting();
+      if (expected_.empty()) connector_->stop_accepting();
     } else if (all_lower_are_here()) {
-      connector_.stop_accepting();
+      connector_->stop_accepting();
     }
   } catch (const LinkError&) {
     // It has gone again.

@@ -2,11 +2,15 @@
 
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/signal.h"
 #include "base/task.h"
 #include "net/connector.h"
 #include "net/error.h"
@@ -28,9 +32,12 @@ class Links {
   // Throws LinkError with the name of the peer to which there is no link.
   Task<> connect(wire::Survey survey);
 
-  // To those who are there, if only to wait for others, by a plan of a run that has begun. Throws LinkError with the
-  // name of the peer to which there is no link.
-  Task<> connect_late(wire::Plan plan);
+  // Whoever comes later: what follows is by this plan of a run that has begun.
+  void set_out(const wire::Plan& plan);
+
+  // Then: to those who are there, if only to wait for others. Nobody waits for those who have no place any more by a
+  // later plan. Throws LinkError with the name of the peer to which there is no link.
+  Task<> connect_late();
 
   // Those who have come to a place since the plan before connect to this one; in the background, until it is too late.
   void expect(const wire::Plan& plan, TaskGroup& background);
@@ -45,7 +52,7 @@ class Links {
   void tell_who_is_missed(Missed missed);
 
   // Calls go through the coordinator by this link.
-  void use_relay(std::shared_ptr<net::Link> coordinator) { connector_.use_relay(std::move(coordinator)); }
+  void use_relay(std::shared_ptr<net::Link> coordinator) { connector_->use_relay(std::move(coordinator)); }
 
   void close(const net::LinkError& reason);
 
@@ -58,6 +65,20 @@ class Links {
 
  private:
   static constexpr std::uint32_t kLate = std::numeric_limits<std::uint32_t>::max();  // instead of a survey's number
+
+  // What those who dial for connect_late() share. Dialling cannot be given up, and may last longer than this.
+  struct Dialling {
+    Dialling(Clock& clock_, std::weak_ptr<net::Connector> connector_, Time deadline_)
+        : clock(clock_), connector(std::move(connector_)), deadline(deadline_) {}
+
+    Clock& clock;
+    std::weak_ptr<net::Connector> connector;
+    Time deadline;
+    std::set<std::size_t> missing{};  // ranks to which there is no link yet
+    std::map<std::size_t, net::Meeting> made{};
+    std::optional<net::LinkError> failure{};
+    Signal changed{};
+  };
 
   void begin(wire::Survey survey);
   void update();
@@ -75,8 +96,12 @@ class Links {
   // The other may not have heard of this survey yet, and refuse; then it is tried again.
   Task<> connect_to(std::size_t other);
 
+  // The same for whoever comes later, who may not know yet that the other has gone.
+  static Task<> dial_late(std::shared_ptr<Dialling> dialling, std::size_t other, wire::Contact contact);
+  static Task<bool> dial_once(std::shared_ptr<Dialling> dialling, std::size_t other, wire::Contact contact);
+
   // False if the other end closes the link instead of an answer.
-  Task<bool> greet(net::Link& link);
+  static Task<bool> greet(Clock& clock, net::Link& link, std::uint32_t number, Time deadline);
 
   Clock& clock_;
   net::Fingerprint own_;
@@ -92,7 +117,8 @@ class Links {
   std::set<std::size_t> expected_;      // ranks of those who have come later
   bool accepts_latecomers_ = false;
   std::shared_ptr<Missed> missed_;
-  net::Connector connector_;
+  std::shared_ptr<Dialling> dialling_{};
+  std::shared_ptr<net::Connector> connector_;
 };
 
 }  // namespace rookery::swarm::internal

@@ -318,6 +318,11 @@ class Witness : public Watcher {
     clusters.clear();
     for (const wire::PlannedPeer& place : p.peers) steps[place.contact.name] = p.first_step;
   }
+  void held() override {
+    tell("held");
+    steps_when_held.clear();
+    for (const auto& [name, step] : steps) steps_when_held.push_back(step);
+  }
   void stuck() override {
     tell("stuck");
     was_stuck = true;
@@ -375,19 +380,25 @@ class Witness : public Watcher {
     tell("returned", peer);
     who_returned.insert(peer);
   }
+  void introduced_again(const wire::Introduction& peer, const wire::Ready& ready) override {
+    tell("introduced again", peer.contact.name);
+    EXPECT_EQ(ready.model, "model");
+    who_was_introduced_again.insert(peer.contact.name);
+  }
   void missed(const std::string& who, const std::string& by, const std::string&) override {
     tell("missed", who, "by " + by);
     misses.emplace(who, by);
   }
 
   std::vector<std::string> who_joined, who_left, who_was_lost, who_entered, who_was_expelled;
-  std::multiset<std::string> who_returned;
+  std::multiset<std::string> who_returned, who_was_introduced_again;
   std::multimap<std::string, std::string> misses;
   std::multimap<std::string, std::string> suspicions;
   std::set<std::string> who_ended;
   std::map<std::string, std::string> refusals;
   std::map<std::string, std::uint64_t> steps;  // of those whose clusters are whole
   std::map<std::string, std::uint32_t> clusters;
+  std::vector<std::uint64_t> steps_when_held;
   wire::Plan plan;
   bool has_begun = false, was_stuck = false, has_moved = false;
   std::size_t most_memory = 0;  // bytes that all peers and the coordinator had together when something happened

@@ -86,6 +86,7 @@ Task<wire::Ready> PeerWork::build(config::Settings settings, std::optional<fs::p
                     .parameters = static_cast<std::uint64_t>(blueprint_->model->parameter_count()),
                     .about = observe::describe_computer(),
                     .resident = static_cast<std::uint64_t>(observe::resident_memory()),
+                    .available = static_cast<std::uint64_t>(observe::available_memory()),
                     .speed = options_.pace.speed,
                     .step_time = std::chrono::duration<double>(options_.pace.step_time).count(),
                     .cores = std::max(1u, std::thread::hardware_concurrency())};

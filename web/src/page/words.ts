@@ -16,6 +16,7 @@ const kAboutPeer: Record<string, string> = {
   suspected: "is suspected",
   "round failed": "had a round that failed",
   expelled: "was expelled",
+  relieved: "stood in, and was relieved",
   checkpoint: "saved a checkpoint",
 };
 
@@ -25,6 +26,7 @@ const kAboutRun: Record<string, string> = {
   checkpoint: "A checkpoint was saved",
   rewound: "The run was rewound",
   moves: "Another plan is worth it",
+  "goes back": "No whole copy is left",
   "taken up": "The run was taken up",
   stuck: "The swarm was stuck",
   chaos: "Chaos",
