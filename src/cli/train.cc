@@ -52,8 +52,10 @@ std::unique_ptr<dashboard::Dashboard> lone_dashboard(train::Run& run, const Show
   return dashboard;
 }
 
-// Seconds that a step takes a peer alone, by what this computer was measured to take for layers.
-double predicted_step(const train::Blueprint& blueprint) {
+// Seconds that a step takes a peer alone, by what this computer was measured to take for layers; nothing if a plan
+// could not have it, which need not keep it from training.
+std::optional<double> predicted_step(const train::Blueprint& blueprint) try {
+  if (blueprint.settings.train.device != "cpu") return std::nullopt;
   train::warm_up();
   const train::Profile profile = train::current_profile(blueprint, train::user_cache() / "profiles");
   const plan::Swarm swarm = train::described_swarm(blueprint.settings, profile);
@@ -61,14 +63,16 @@ double predicted_step(const train::Blueprint& blueprint) {
       train::options_for(blueprint, train::job_of(blueprint, profile.layers), swarm).front().prediction.step_seconds;
   observe::forget_peak_memory();
   return seconds;
+} catch (const InputError&) {
+  return std::nullopt;
 }
 
 int train_alone(const TrainOptions& options, const config::Settings& settings, const train::RunDirectory& directory) {
   train::use_threads(settings.train.threads);
   train::Blueprint blueprint = train::make_blueprint(settings);
-  const double expected = predicted_step(blueprint);
+  const std::optional<double> expected = predicted_step(blueprint);
   train::Run run(std::move(blueprint), directory, options.resume);
-  run.expect(expected);
+  if (expected) run.expect(*expected);
   if (options.trace) run.write_trace();
   const std::atomic<bool>& stop = stop_on_interrupt();
   log_to(directory.log());

@@ -108,7 +108,7 @@ Dashboard::Dashboard(DashboardOptions options, Site::Obey obey) : core_(std::mak
   Certificate certificate;
   if (is_encrypted) {
     const bool is_made_up = options.certificate_file.empty() && options.key_file.empty();
-    const bool is_known = before && is_made_up && !before->certificate.certificate.empty();
+    const bool is_known = before && is_made_up && !before->certificate.certificate.empty() && before->hosts == hosts;
     certificate = is_known ? before->certificate : certificate_for(options, hosts);
     fingerprint_ = fingerprint_of(certificate.certificate);
   }
@@ -129,7 +129,8 @@ Dashboard::Dashboard(DashboardOptions options, Site::Obey obey) : core_(std::mak
     const bool is_made_up = options.certificate_file.empty();
     keep({.port = static_cast<std::uint16_t>(core_->server->port()),
           .token = token,
-          .certificate = is_made_up ? certificate : Certificate{}},
+          .certificate = is_made_up ? certificate : Certificate{},
+          .hosts = hosts},
          options.entrance_file);
   }
   for (const std::string& host : hosts) {

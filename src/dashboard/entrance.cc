@@ -19,7 +19,8 @@ void keep(const Entrance& entrance, const std::filesystem::path& file) {
   const Json object = {{"port", entrance.port},
                        {"token", entrance.token},
                        {"certificate", entrance.certificate.certificate},
-                       {"key", entrance.certificate.key}};
+                       {"key", entrance.certificate.key},
+                       {"hosts", entrance.hosts}};
   replace_private_file(file, object.dump(2) + "\n");
 }
 
@@ -29,7 +30,9 @@ std::optional<Entrance> kept_entrance(const std::filesystem::path& file) try {
   Entrance entrance{.port = object.at("port").get<std::uint16_t>(),
                     .token = object.at("token").get<std::string>(),
                     .certificate = {.certificate = object.at("certificate").get<std::string>(),
-                                    .key = object.at("key").get<std::string>()}};
+                                    .key = object.at("key").get<std::string>()},
+                    .hosts = object.at("hosts").get<std::vector<std::string>>()};
+  if (!entrance.certificate.certificate.empty()) fingerprint_of(entrance.certificate.certificate);  // or it is none
   if (entrance.token.size() != kTokenDigits) return std::nullopt;
   return entrance;
 } catch (const nlohmann::json::exception&) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dashboard/certificate.h"
 
@@ -14,7 +15,8 @@ namespace rookery::dashboard {
 struct Entrance {
   std::uint16_t port = 0;
   std::string token;
-  Certificate certificate{};  // that was made up; empty if there was none
+  Certificate certificate{};         // that was made up; empty if there was none
+  std::vector<std::string> hosts{};  // that it is for
 };
 
 // Into a file that nobody but its owner may read. Throws InputError naming it if it cannot be written.

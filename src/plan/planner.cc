@@ -270,10 +270,16 @@ class Planner {
     return order_;
   }
 
-  // So many of each schedule and method; they are in order.
+  // The best of each schedule and method, with so many numbers of clusters; they are in order.
   void keep_best_of_each(std::ptrdiff_t count) {
     std::vector<Option> best;
     for (Option& option : options_) {
+      const auto has_as_many = [&](const Option& other) {
+        return other.candidate.method.method == option.candidate.method.method &&
+               other.candidate.schedule.schedule == option.candidate.schedule.schedule &&
+               other.candidate.clusters.size() == option.candidate.clusters.size();
+      };
+      if (std::ranges::any_of(best, has_as_many)) continue;
       const auto same = [&](const Option& other) {
         return other.candidate.method.method == option.candidate.method.method &&
                other.candidate.schedule.schedule == option.candidate.schedule.schedule;

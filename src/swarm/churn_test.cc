@@ -310,25 +310,34 @@ TEST_F(MovingTest, ThoseWhoAreLeftGetAPlanOfTheirOwn) {
   for (const char* name : {"a", "c", "d"}) EXPECT_EQ(peers_[name].work->steps_done, kSteps) << name;
 }
 
-// Of both clusters a stage is lost, and nobody comes: those who are left make another plan, and go on from what was
-// saved.
-TEST_F(MovingTest, WhereNoWholeCopyIsLeftAllGoOnFromWhatWasSaved) {
-  options_.arrange = [this](wire::Plan& plan, const std::vector<Means>&) {
-    plan.first_step = saved_;
-    for (std::size_t rank = 0; rank < plan.peers.size(); ++rank) {
-      plan.peers[rank].cluster = static_cast<std::uint32_t>(rank / 2);
-      plan.peers[rank].stage = static_cast<std::uint32_t>(rank % 2);
-    }
-  };
-  options_.goes_on = [](const wire::Plan& plan) {
-    const auto is_whole = [&](std::size_t first) { return plan.peers[first].here && plan.peers[first + 1].here; };
-    return is_whole(0) || (plan.peers.size() > 2 && is_whole(2));
-  };
-  options_.goes_back = [](const wire::Plan&) { return true; };
-  options_.anew = [this](std::uint64_t) -> std::optional<Anew> {
-    saved_ = 40;
-    return Anew{.settings = options_.settings, .step = saved_};
-  };
+// Two clusters of two, as long as there are four.
+struct GoingBackTest : MovingTest {
+  GoingBackTest() {
+    options_.arrange = [this](wire::Plan& plan, const std::vector<Means>&) {
+      plan.first_step = saved_;
+      for (std::size_t rank = 0; rank < plan.peers.size(); ++rank) {
+        plan.peers[rank].cluster = static_cast<std::uint32_t>(rank / 2);
+        plan.peers[rank].stage = static_cast<std::uint32_t>(rank % 2);
+      }
+    };
+    options_.goes_on = [](const wire::Plan& plan) {
+      for (std::size_t first = 0; first < plan.peers.size(); first += 2) {
+        const bool is_alone = first + 1 == plan.peers.size();
+        if (plan.peers[first].here && (is_alone || plan.peers[first + 1].here)) return true;
+      }
+      return false;
+    };
+    options_.goes_back = [](const wire::Plan& plan) { return plan.first_step < 40; };
+    options_.anew = [this](std::uint64_t) -> std::optional<Anew> {
+      saved_ = 40;
+      return Anew{.settings = options_.settings, .step = saved_};
+    };
+    options_.moves = {};
+  }
+};
+
+// Of both clusters a stage is lost, and nobody comes: those who are left make another plan, and go on from what was saved.
+TEST_F(GoingBackTest, WhereNoWholeCopyIsLeftAllGoOnFromWhatWasSaved) {
   coordinate(4);
   std::vector<Task<>> tasks = four();
   tasks.push_back(lose("b", 3s));
@@ -338,6 +347,42 @@ TEST_F(MovingTest, WhereNoWholeCopyIsLeftAllGoOnFromWhatWasSaved) {
   EXPECT_EQ(witness_.plan.first_step, 40u);
   EXPECT_THAT(witness_.who_was_lost, ElementsAre("b", "c"));
   for (const char* name : {"a", "d"}) EXPECT_EQ(peers_[name].work->steps_done, kSteps) << name;
+}
+
+// Somebody who has just come goes along, wherever it is on its way; if its cluster is whole by then, nobody goes back, and
+// the other cluster waits in vain.
+TEST_F(GoingBackTest, WhoeverIsOnItsWayGoesAlong) {
+  std::size_t times = 0;
+  for (Duration offset = 0ms; offset < 300ms; offset += 30ms) {
+    SCOPED_TRACE(format_duration(offset));
+    struct Once : GoingBackTest {
+      void TestBody() override {}
+    } once;
+    once.coordinate(4);
+    std::vector<Task<>> tasks = once.four();
+    tasks.push_back(once.lose("b", 3s));
+    tasks.push_back(once.join("e", 3500ms, kSteps, [](ModelledWork& work) { work.goes_on = true; }));
+    tasks.push_back(once.lose("c", 3500ms + offset));
+    EXPECT_EQ(once.run(std::move(tasks)), "");
+    const bool went_back = once.witness_.plan.first_step == 40;
+    times += went_back ? 1 : 0;
+    for (const char* name : {"a", "d", "e"}) {
+      EXPECT_FALSE(once.peers_[name].failure) << name << ": " << *once.peers_[name].failure;
+      if (name == std::string("d") && !went_back) continue;
+      EXPECT_EQ(once.peers_[name].work->steps_done, kSteps) << name;
+    }
+  }
+  EXPECT_GT(times, 2u);
+}
+
+// What was saved would be the same as before: it would not go better another time.
+TEST_F(GoingBackTest, NobodyGoesBackTwiceToTheSame) {
+  coordinate(4);
+  std::vector<Task<>> tasks = four();
+  tasks.push_back(lose("b", 3s));
+  tasks.push_back(lose("c", 3500ms));
+  tasks.push_back(lose("d", 30s));
+  EXPECT_THAT(run(std::move(tasks)), ::testing::HasSubstr("d was lost"));
 }
 
 // It has time to come again, but not for ever.

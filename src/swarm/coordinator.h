@@ -161,8 +161,8 @@ struct CoordinatorOptions {
   // while after somebody was lost, or has come for whom there is no place. May take long, and is called where long work
   // goes. Left out: never.
   std::function<bool(const wire::Plan& plan, const std::vector<Means>& present, std::uint64_t step)> moves{};
-  // Whether those who are left are to have another plan, and go on from what was saved, where nobody can go on by the
-  // one they have. Left out: never.
+  // Whether those who are left are to have another plan, where nobody can go on by the one they have, and something was
+  // saved since they began by it, from which they go on. Left out: never.
   std::function<bool(const wire::Plan& plan)> goes_back{};
   // Everybody has ended for either, after this step. Nothing if there is nothing left to do. May take long, too.
   std::function<std::optional<Anew>(std::uint64_t step)> anew{};

@@ -79,7 +79,7 @@ void Ledger::load(std::int64_t step) {
       left_out_.push_back(
           {.cluster = own.at("cluster"), .first_step = own.at("first_step"), .last_step = std::min(last, step)});
     }
-    for (const Json& own : object.at("forgotten")) {
+    for (const Json& own : object.value("forgotten", Json::array())) {  // not in files of older versions
       forgotten_.push_back(
           {.cluster = own.at("cluster"), .first_step = own.at("first_step"), .last_step = own.at("last_step")});
     }

@@ -51,6 +51,11 @@ TEST_F(LedgerTest, AnotherOneGoesOnWithIt) {
   EXPECT_EQ(Ledger(file_, 20).left_out(), next.left_out());
 }
 
+TEST_F(LedgerTest, ReadsWhatOlderVersionsWrote) {
+  std::ofstream(file_) << R"({"left_out":[{"cluster":0,"first_step":3,"last_step":4}],"repeated":[]})";
+  EXPECT_EQ(Ledger(file_, 9).steps_left_out(), 2);
+}
+
 TEST_F(LedgerTest, KnowsWhatWasForgotten) {
   Ledger ledger(file_, 0);
   do_seven_steps(ledger);

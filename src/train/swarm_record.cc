@@ -109,10 +109,11 @@ void SwarmRecord::relieved(const std::string& peer) {
 
 // The others of its cluster cannot go on, either.
 void SwarmRecord::lost(const std::string& peer, const std::string& why) {
-  if (relieved_.erase(peer) == 0) note("lost", peer, why);
+  const bool is_relieved = relieved_.erase(peer) > 0;
+  if (!is_relieved) note("lost", peer, why);
   cause_ = fmt::format("{} was lost", peer);
   if (options_.changing) return;  // see pauses()
-  say(fmt::format("{} was lost: {}", peer, why));
+  say(fmt::format("{} {}: {}", peer, is_relieved ? "has gone" : "was lost", why));
   const auto found = peers_.find(peer);
   if (found == peers_.end() || !found->second.is_active) return;  // it had not begun
   const std::uint32_t cluster = found->second.place.cluster;
@@ -130,7 +131,7 @@ void SwarmRecord::forget_work_of(std::uint32_t cluster) {
     const bool is_one = peer.is_active && peer.place.cluster == cluster && peer.is_last;
     if (is_one) done = static_cast<std::int64_t>(peer.last.step);
   }
-  const std::int64_t known = known_steps(settings_.sync, done);
+  const std::int64_t known = std::max(known_steps(settings_.sync, done), began_after_[cluster]);
   if (known < done) ledger_.forgot({.cluster = cluster, .first_step = known + 1, .last_step = done});
 }
 
@@ -141,8 +142,10 @@ void SwarmRecord::planned(const wire::Plan& plan) {
   }
   introduce(plan);
   take(plan);
+  began_after_.clear();
   for (const wire::PlannedPeer& planned : plan.peers) {
     place(planned);
+    began_after_[planned.cluster] = position_.step;
     Peer& peer = peers_[planned.contact.name];
     peer.is_active = true;
     peer.last.step = static_cast<std::uint64_t>(position_.step);
@@ -301,6 +304,7 @@ void SwarmRecord::begins(const wire::PlannedPeer& planned, std::int64_t steps_do
                   [&](const auto& report) { return peers_.at(report.first).place.cluster == planned.cluster; });
   }
   place(planned);
+  began_after_[planned.cluster] = steps_done;
   Peer& peer = peers_[planned.contact.name];
   peer.is_active = true;
   peer.last.step = static_cast<std::uint64_t>(steps_done);

@@ -166,8 +166,9 @@ class SwarmRecord final : public swarm::Watcher {
   std::vector<std::string> expelled_;
   std::set<std::string> relieved_;  // stand-ins, who are lost next
   bool goes_back_ = false;
-  std::map<std::int64_t, Step> steps_;    // that not everybody has done
-  std::multiset<std::int64_t> progress_;  // steps that those have done who are active
+  std::map<std::uint32_t, std::int64_t> began_after_;  // which step, by cluster
+  std::map<std::int64_t, Step> steps_;                 // that not everybody has done
+  std::multiset<std::int64_t> progress_;               // steps that those have done who are active
   bool has_plan_ = false, has_begun_ = false, has_stages_ = false;
   std::size_t clusters_ = 0, places_ = 0;
   std::optional<double> predicted_step_seconds_;

@@ -159,7 +159,10 @@ swarm::CoordinatorOptions SwarmRun::coordinator_options() {
                                     .incoming = directory_.incoming()};
   options.show = show_;
   // From the file, which is whole at any time: what is measured is written where long work is done.
-  options.measured = [file = directory_.measured_peers()] { return fs::exists(file) ? read_file(file) : ""; };
+  options.measured = [this] {
+    const fs::path file = directory_.measured_peers();
+    return record_->has_plan() && fs::exists(file) ? read_file(file) : "";
+  };
   if (journal_) {
     options.remember = [this](const swarm::Memory& memory) { journal_->keep({memory, host_->address()}); };
   }
@@ -230,7 +233,16 @@ swarm::CoordinatorOptions SwarmRun::coordinator_options() {
   options.moves = [this](const wire::Plan& plan, const std::vector<swarm::Means>& present, std::uint64_t step) {
     return is_worth_moving(plan, present, step);
   };
-  options.goes_back = [this](const wire::Plan&) { return can_move(blueprint_.settings, decided_); };
+  options.goes_back = [this](const wire::Plan& plan) {
+    if (!can_move(blueprint_.settings, decided_)) return false;
+    try {
+      const auto checkpoint = newest_checkpoint(directory_.checkpoints());
+      return checkpoint && read_checkpoint_info(*checkpoint).position.step > static_cast<std::int64_t>(plan.first_step);
+    } catch (const Error& error) {
+      spdlog::warn("what was saved cannot be read: {}", error.what());
+      return false;
+    }
+  };
   options.anew = [this](std::uint64_t ended) { return begin_anew(ended); };
   options.aside = [this](std::function<void()> work) { return aside_.call(std::move(work)); };
   return options;
@@ -238,6 +250,7 @@ swarm::CoordinatorOptions SwarmRun::coordinator_options() {
 
 bool SwarmRun::is_worth_moving(const wire::Plan& plan, const std::vector<swarm::Means>& present,
                                std::uint64_t step) const {
+  if (measured_.peers.empty()) return false;  // the coordinator before this one knew the links
   const auto steps_left = static_cast<double>(decided_.train.steps) - static_cast<double>(step);
   return train::is_worth_moving({.blueprint = blueprint_,
                                  .decided = decided_,

@@ -40,6 +40,7 @@ void Coordinator::Core::take_back(const std::shared_ptr<Seat>& seat, const wire:
       returned.generation > plan_->generation || expelled_.contains(seat->guest.key)) {
     refuse(*seat, "the others have gone on without it; it may join again");
   }
+  if (!seats_[rank]->ready) check(*seat, returned.ready);  // this coordinator has not seen it yet
   const std::shared_ptr<Seat> before = std::exchange(seats_[rank], seat);
   before->patience.cancel();
   before->doubt.cancel();
@@ -62,7 +63,6 @@ void Coordinator::Core::take_back(const std::shared_ptr<Seat>& seat, const wire:
 }
 
 void Coordinator::Core::introduce_again(Seat& seat, const wire::Returned& returned) {
-  check(seat, returned.ready);
   seat.introduction->memory = returned.introduction.memory;
   seat.introduction->stands_in = returned.introduction.stands_in;
   seat.ready = returned.ready;
@@ -146,7 +146,12 @@ void Coordinator::Core::gone(Seat& seat, const std::string& why) {
     tell([&] { watcher_.left(seat.name(), why); });
     return leave_plan();
   }
-  if (!goes_on_without(seat, why) && !goes_back_without(seat, why) && (begun_ || !stopping_)) {
+  if (goes_on_without(seat, why)) {
+    // By another plan.
+  } else if (can_go_back_without(seat)) {
+    tell([&] { watcher_.lost(seat.name(), why); });
+    go_back();
+  } else if (begun_ || !stopping_) {
     fail(seat.name(), why);  // who was told to stop before the beginning just leaves
   }
   agree_on_the_end();
@@ -173,19 +178,19 @@ bool Coordinator::Core::goes_on_without(Seat& seat, const std::string& why) {
   return true;
 }
 
-bool Coordinator::Core::goes_back_without(Seat& seat, const std::string& why) {
+bool Coordinator::Core::can_go_back_without(const Seat& seat) const {
   if (!begun_ || failure_ || !options_.goes_back || !options_.anew || (stopping_ && !moving_)) return false;
   const auto is_left = [&](const auto& other) {
     return other.get() != &seat && other->ready && !other->gone && (moving_ || !other->ended);
   };
   if (std::ranges::none_of(seats_, is_left) && std::ranges::none_of(latecomers_, is_left)) return false;
-  if (!moving_ && (last_step_ <= plan_->first_step || !options_.goes_back(*plan_))) return false;
-  seat.gone = true;
-  tell([&] { watcher_.lost(seat.name(), why); });
-  if (std::exchange(moving_, true)) return true;  // they are on their way already
+  return moving_ || options_.goes_back(*plan_);
+}
+
+void Coordinator::Core::go_back() {
+  if (std::exchange(moving_, true)) return;  // they are on their way already
   tell([&] { watcher_.goes_back(); });
   end_all("no whole copy is left, and there is to be another plan");
-  return true;
 }
 
 wire::Plan Coordinator::Core::plan_without(std::size_t rank) const {

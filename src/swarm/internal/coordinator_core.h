@@ -230,8 +230,9 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   // The others get another plan, if there is one.
   bool goes_on_without(Seat& seat, const std::string& why);
 
-  // If there is none: they begin anew, from what was saved. Not twice from the same step.
-  bool goes_back_without(Seat& seat, const std::string& why);
+  // If there is none: they begin anew, from what was saved.
+  bool can_go_back_without(const Seat& seat) const;
+  void go_back();
   wire::Plan plan_without(std::size_t rank) const;
   bool can_do_without(const wire::Plan& next) const { return options_.goes_on(next) || can_rewind(next); }
 
@@ -253,7 +254,7 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   // When it is known of all in which step they are, nobody goes beyond the last of these before it is saved.
   void agree_on_holding();
 
-  // They do when they have done the steps that were under way.
+  // They do when they have done the steps that all of them have begun.
   void tell_when_all_hold();
 
   // Somebody who may not have heard it: it was away, or not part of a whole cluster. It goes on after so many steps.

@@ -29,8 +29,9 @@ void Coordinator::Core::end_all(const std::string& reason) {
     if (!moving_) seat->close(no_part);
   }
   for (const auto& seat : seats_) {
-    seat->say(wire::Stop{.reason = reason, .moves = moving_});
-    if (plan_ && is_entering(*seat)) seat->close(no_part);
+    const bool is_entering_now = plan_ && is_entering(*seat);
+    if (!moving_ || !is_entering_now || seat->linked) seat->say(wire::Stop{.reason = reason, .moves = moving_});
+    if (is_entering_now) seat->close(no_part);
   }
   changed_.notify();
 }
@@ -71,8 +72,8 @@ void Coordinator::Core::heard(Seat& seat, const wire::Failed& failed) {
   if (goes_on_without(seat, failed.text)) {
     seat.gone = true;
     seat.close(LinkError(Failure::kLate, "", "the others go on without it"));
-  } else if (!is_own && (moving_ || goes_back_without(seat, failed.text))) {
-    // It could not go on without somebody who was lost. All join again.
+  } else if (!is_own && can_go_back_without(seat)) {  // it could not go on without somebody who is lost
+    go_back();
   } else if (begun_ || !stopping_) {  // who is told to stop before the beginning has nothing to lose
     fail(is_own ? seat.name() : failed.culprit, failed.text, is_own ? "could not go on" : "was lost");
   }

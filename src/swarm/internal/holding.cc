@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "swarm/internal/coordinator_core.h"
@@ -72,11 +73,15 @@ void Coordinator::Core::agree_on_holding() {
 
 void Coordinator::Core::tell_when_all_hold() {
   if (!is_held_ || !asks_to_hold_ || all_hold_ || stopping_) return;
-  const auto is_busy = [&](const auto& seat) {
-    if (seat->ended || seat->gone || waits(*seat)) return false;
-    return !seat->holding || seat->last_step < *seat->holding;
-  };
-  if (std::ranges::any_of(seats_, is_busy)) return;
+  // Whoever has begun a step that others have not waits for them in it.
+  std::uint64_t last = std::numeric_limits<std::uint64_t>::max(), done = last;
+  for (const auto& seat : seats_) {
+    if (seat->ended || seat->gone || waits(*seat)) continue;
+    if (!seat->holding) return;
+    last = std::min(last, *seat->holding);
+    done = std::min(done, seat->last_step);
+  }
+  if (done < last) return;
   all_hold_ = true;
   tell([&] { watcher_.held(); });
 }

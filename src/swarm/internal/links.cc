@@ -118,11 +118,16 @@ Task<bool> Links::dial_once(std::shared_ptr<Dialling> dialling, std::size_t othe
   auto connecting = connector->connect(std::move(contact));
   connector.reset();
   net::Connection connection = co_await std::move(connecting);
+  const LinkError unwanted(Failure::kCancelled, "", "goes on without this link");
+  if (!dialling->missing.contains(other)) {  // nor is the other to take it for one that is
+    connection.meeting.link->close(unwanted);
+    co_return true;
+  }
   auto greeting = greet(dialling->clock, *connection.meeting.link, kLate, dialling->deadline);
   const bool is_welcome = co_await std::move(greeting);
   if (!is_welcome) co_return false;
   if (dialling->missing.erase(other) == 0) {
-    connection.meeting.link->close(LinkError(Failure::kCancelled, "", "goes on without this link"));
+    connection.meeting.link->close(unwanted);
     co_return true;
   }
   dialling->made.emplace(other, std::move(connection.meeting));
@@ -156,6 +161,7 @@ void Links::part_with_lost(const wire::Plan& plan) {
     net::Link* link = meetings_[other].link.get();
     if (!plan.peers[other].empty) continue;
     if (dialling_ && dialling_->missing.erase(other) > 0) dialling_->changed.notify();
+    if (dialling_ && dialling_->made.contains(other) && link == nullptr) link = dialling_->made[other].link.get();
     if (link == nullptr || link->has_ended()) continue;
     link->close(LinkError(Failure::kLate, "", "the others go on without it"));
   }

@@ -86,7 +86,6 @@ Task<wire::Ready> PeerWork::build(config::Settings settings, std::optional<fs::p
                     .parameters = static_cast<std::uint64_t>(blueprint_->model->parameter_count()),
                     .about = observe::describe_computer(),
                     .resident = static_cast<std::uint64_t>(observe::resident_memory()),
-                    .available = static_cast<std::uint64_t>(observe::available_memory()),
                     .speed = options_.pace.speed,
                     .step_time = std::chrono::duration<double>(options_.pace.step_time).count(),
                     .cores = std::max(1u, std::thread::hardware_concurrency())};
@@ -102,6 +101,7 @@ Task<wire::Ready> PeerWork::build(config::Settings settings, std::optional<fs::p
   }
   profile_ = current_profile(*blueprint_, options_.profiles);
   ready.resident = static_cast<std::uint64_t>(observe::resident_memory());  // without what is free again
+  ready.available = static_cast<std::uint64_t>(observe::available_memory());
   for (const plan::LayerProfile& layer : profile_.layers) ready.layers.push_back({layer.forward, layer.backward});
   ready.update = profile_.update;
   ready.byte_cost = profile_.byte_cost;
