@@ -141,7 +141,6 @@ namespace {
 void replace(const std::filesystem::path& path, std::string_view content, unsigned permissions) {
   std::filesystem::path temporary = path;
   temporary += ".tmp";
-  ::unlink(temporary.c_str());  // one that was left may have other permissions
   try {
     FileWriter file(temporary, FileWriter::Mode::kReplace, permissions);
     file.write(content);
@@ -162,7 +161,10 @@ void replace(const std::filesystem::path& path, std::string_view content, unsign
 
 void replace_file(const std::filesystem::path& path, std::string_view content) { replace(path, content, 0644); }
 
-void replace_private_file(const std::filesystem::path& path, std::string_view content) { replace(path, content, 0600); }
+void replace_private_file(const std::filesystem::path& path, std::string_view content) {
+  ::unlink((path.string() + ".tmp").c_str());  // one that was left may be for others to read
+  replace(path, content, 0600);
+}
 
 FileLock::FileLock(const std::filesystem::path& path, std::chrono::milliseconds patience)
     : fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
