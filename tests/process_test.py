@@ -231,6 +231,11 @@ class SwarmProcessTest(ProcessTest):
         out, err = process.communicate(timeout=TIMEOUT)
         return process.returncode, out, err
 
+    def assert_all_run(self, processes):
+        for process in processes:
+            if process.poll() is not None:
+                self.fail(f"has ended: {self.finish(process)}, {self.events()}")
+
     def interrupt(self, coordinator, peers):
         """Ctrl-C at the coordinator: it ends as such runs do, and all peers well."""
         coordinator.send_signal(signal.SIGINT)
@@ -662,7 +667,7 @@ class ChurnTest(SwarmProcessTest):
                 coordinator.wait()
                 seen = len(self.metrics())
                 time.sleep(2)
-                self.assertTrue(all(peer.poll() is None for peer in peers.values()))
+                self.assert_all_run(peers.values())
                 self.assert_all_end_well(self.take_up(), peers.values())
                 self.assert_whole(200)
                 self.assertEqual(self.kinds("returned"), list(self.NAMES))
