@@ -45,14 +45,32 @@ struct Planned {
   bool has_stages() const {
     return std::ranges::any_of(candidate().clusters, [](const auto& peers) { return peers.size() > 1; });
   }
+  // Those that were thought about, then all others that these clusters could have.
   std::vector<plan::MethodOptions> methods() const {
     std::vector<plan::MethodOptions> methods;
+    const auto is_known = [&](const plan::MethodOptions& method) {
+      return std::ranges::count(methods, method.method, &plan::MethodOptions::method) > 0;
+    };
     for (const plan::Option& option : options) {
-      const plan::MethodOptions& method = option.candidate.method;
-      const bool is_known = std::ranges::count(methods, method.method, &plan::MethodOptions::method) > 0;
-      if (!is_known) methods.push_back(method);
+      if (!is_known(option.candidate.method)) methods.push_back(option.candidate.method);
+    }
+    if (candidate().clusters.size() == 1) return methods;  // which have nobody to agree with
+    for (const plan::MethodOptions& method : others()) {
+      try {
+        if (!is_known(method)) plan::with_method(job, swarm, candidate(), method), methods.push_back(method);
+      } catch (const InputError&) {
+        // Not for these clusters.
+      }
     }
     return methods;
+  }
+
+  std::vector<plan::MethodOptions> others() const {
+    try {
+      return train::methods_to_compare(blueprint);
+    } catch (const InputError&) {
+      return {};
+    }
   }
 };
 
@@ -127,9 +145,9 @@ std::vector<std::string> ring_of(const Planned& planned, const plan::Segment& se
 
 // When it pays to train together, and to talk less than all-reduce does.
 
-// Samples per second of the peer that is fastest alone; nothing if none can hold the model.
-std::optional<double> fastest_alone(const Planned& planned) {
-  std::optional<double> most;
+// The peer that is fastest alone; nothing if none can hold the model.
+std::optional<plan::Option> fastest_alone(const Planned& planned) {
+  std::optional<plan::Option> fastest;
   for (const plan::Peer& peer : planned.swarm.peers) {
     plan::Swarm alone{.peers = {peer}, .cores = planned.swarm.cores};
     plan::Wishes wishes{.sizes = std::vector<std::size_t>{1}, .schedules = {planned.candidate().schedule}};
@@ -139,25 +157,28 @@ std::optional<double> fastest_alone(const Planned& planned) {
       return keeping;
     };
     try {
-      const double own = plan::decide(planned.job, alone, wishes).front().prediction.samples_per_second;
-      most = std::max(most.value_or(0), own);
+      plan::Option own = plan::decide(planned.job, alone, wishes).front();
+      if (!fastest || own.value() > fastest->value()) fastest = std::move(own);
     } catch (const InputError&) {
       // It does not fit there.
     }
   }
-  return most;
+  return fastest;
 }
 
 struct Advice {
-  std::optional<double> together;     // how much faster than the fastest peer alone
+  std::optional<double> together;     // how many times as many samples/s as the fastest peer alone,
+  std::optional<double> to_a_loss;    // and how many times as fast by what those are worth
   std::optional<double> slowest;      // bytes/s of the slowest link over which copies agree
   std::optional<double> crossover{};  // bytes/s of that link from which on all-reduce is as good as anything
 };
 
 Advice advice_for(const Planned& planned) {
   Advice advice;
-  if (const auto alone = fastest_alone(planned))
-    advice.together = planned.best().prediction.samples_per_second / *alone;
+  if (const auto alone = fastest_alone(planned)) {
+    advice.together = planned.best().prediction.samples_per_second / alone->prediction.samples_per_second;
+    if (planned.job.goal == plan::Goal::kLoss) advice.to_a_loss = planned.best().value() / alone->value();
+  }
   const double slowest = plan::slowest_link(planned.job, planned.swarm, planned.candidate());
   if (!std::isfinite(slowest)) return advice;
   advice.slowest = slowest;
@@ -168,17 +189,19 @@ Advice advice_for(const Planned& planned) {
   return advice;
 }
 
+std::string compared_with_one(const Advice& advice) {
+  if (!advice.together) return "No peer could train this model alone.";
+  std::string text =
+      fmt::format("Together they do {:.2g} times as many samples/s as the fastest of them alone", *advice.together);
+  if (advice.to_a_loss) {
+    text += fmt::format("; by what those are worth, they come to a loss {:.2g} times as fast", *advice.to_a_loss);
+  }
+  return text + (advice.to_a_loss.value_or(*advice.together) < 1 ? ". That one would do better alone." : ".");
+}
+
 void say(const Advice& advice, const Planned& planned) {
   if (planned.swarm.peers.size() > 1) {
-    if (!advice.together) {
-      fmt::print("\nNo peer could train this model alone.\n");
-    } else if (*advice.together > 1) {
-      fmt::print("\nTogether they are {:.1f} times as fast as the fastest of them alone.\n", *advice.together);
-    } else {
-      fmt::print(
-          "\nTogether they are slower than the fastest of them alone ({:.2f} times as fast): links are too slow.\n",
-          *advice.together);
-    }
+    fmt::print("\n{}\n", compared_with_one(advice));
   }
   if (!advice.crossover) return;
   const std::string slowest = format_bandwidth(8 * *advice.slowest);
@@ -304,6 +327,7 @@ ordered_json to_json(const Planned& planned) {
                          {"segments", segments},
                          {"options", options}};
   if (advice.together) object["times_as_fast_as_alone"] = *advice.together;
+  if (advice.to_a_loss) object["times_as_fast_as_alone_to_a_loss"] = *advice.to_a_loss;
   if (advice.slowest) object["slowest_link_bits_per_second"] = 8 * *advice.slowest;
   if (advice.crossover) {
     const bool is_finite = std::isfinite(*advice.crossover);

@@ -24,6 +24,19 @@ double speed_of(const Forming& forming, std::size_t peer) {
   return 1 / std::max(1e-12, times.forward + times.backward);
 }
 
+std::vector<double> speeds_of(const Forming& forming) {
+  std::vector<double> speeds;
+  for (std::size_t i = 0; i < forming.swarm.peers.size(); ++i) speeds.push_back(speed_of(forming, i));
+  return speeds;
+}
+
+std::vector<std::size_t> fastest_first(const std::vector<double>& speeds) {
+  std::vector<std::size_t> peers(speeds.size());
+  std::iota(peers.begin(), peers.end(), std::size_t{0});
+  std::ranges::stable_sort(peers, std::greater<>(), [&](std::size_t peer) { return speeds[peer]; });
+  return peers;
+}
+
 // The order in which a cluster's peers are the fastest pipeline: a few are tried. Each begins with another peer and
 // goes on with whoever has the best link; one has those with most memory first, because early stages keep most.
 std::vector<std::size_t> ordered(const Forming& forming, std::vector<std::size_t> peers) {
@@ -156,11 +169,8 @@ double step_of(const Forming& forming, std::span<const std::size_t> peers) {
 Formation form(const Forming& forming, std::size_t clusters) {
   const std::size_t peers = forming.swarm.peers.size();
   ROOKERY_CHECK(clusters > 0 && clusters <= peers, "{} clusters of {} peers", clusters, peers);
-  std::vector<double> speeds;
-  for (std::size_t i = 0; i < peers; ++i) speeds.push_back(speed_of(forming, i));
-  std::vector<std::size_t> by_speed(peers);
-  std::iota(by_speed.begin(), by_speed.end(), std::size_t{0});
-  std::ranges::stable_sort(by_speed, std::greater<>(), [&](std::size_t peer) { return speeds[peer]; });
+  const std::vector<double> speeds = speeds_of(forming);
+  const std::vector<std::size_t> by_speed = fastest_first(speeds);
   // Each goes where there is least so far, as long as there are layers for it.
   Formation result(clusters);
   std::vector<double> together(clusters);
@@ -175,6 +185,22 @@ Formation form(const Forming& forming, std::size_t clusters) {
     together[*place] += speeds[peer];
   }
   return Search(forming, std::move(result)).run();
+}
+
+Formation deal_evenly(const Forming& forming, std::size_t clusters) {
+  const std::vector<std::size_t> by_speed = fastest_first(speeds_of(forming));
+  ROOKERY_CHECK(clusters > 0 && clusters <= by_speed.size(), "{} clusters of {} peers", clusters, by_speed.size());
+  if (by_speed.size() > clusters * forming.job.model.size()) return {};
+  Formation result(clusters);
+  for (std::size_t i = 0; i < by_speed.size(); ++i) {  // there and back again
+    const std::size_t place = i % clusters;
+    result[i / clusters % 2 == 0 ? place : clusters - 1 - place].push_back(by_speed[i]);
+  }
+  for (auto& cluster : result) {
+    cluster = ordered(forming, std::move(cluster));
+    if (step_of(forming, cluster) == kNever) return {};
+  }
+  return result;
 }
 
 std::vector<std::size_t> ring_order(const Swarm& swarm, const Formation& clusters, std::span<const Cut> cuts,

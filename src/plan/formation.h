@@ -28,6 +28,11 @@ double step_of(const Forming& forming, std::span<const std::size_t> peers);
 // Empty if there is no way that the model fits. Requires: 0 < clusters <= peers
 Formation form(const Forming& forming, std::size_t clusters);
 
+// Clusters of as many peers each, or one more, in which fast peers are together with slow ones. Where gradients are
+// stale the more, the longer a pipeline is, that may be better than what is fastest. Empty if the model does not fit
+// so. Requires: 0 < clusters <= peers
+Formation deal_evenly(const Forming& forming, std::size_t clusters);
+
 // Puts clusters into the order of their rings, so that of all links from one to the next the slowest is fast, and then
 // all of them together: each is followed by the one to which its link is fastest, then, of up to 64, parts of the order
 // are turned round for as long as that helps. `cuts`: of each cluster.

@@ -16,8 +16,12 @@
 namespace rookery::plan {
 namespace {
 
-// How much better than plain all-reduce something else has to be to be chosen.
+// How much better than what is plain (all-reduce, peers in their order) something else has to be to be chosen: by more
+// than predictions are wrong by.
 constexpr double kClearly = 1.05;
+
+constexpr std::size_t kFormable = 1000;    // peers, for whom clusters of which only the number is given are formed
+constexpr std::size_t kNumbersShown = 12;  // of clusters
 
 // Numbers of clusters with which other settings of a method are tried: the best with usual ones.
 constexpr std::ptrdiff_t kVariedOfEach = 3;
@@ -36,6 +40,13 @@ std::vector<std::size_t> cluster_counts(std::size_t peers, std::size_t layers) {
   return {counts.begin(), counts.end()};
 }
 
+bool is_in_order(const Formation& formation) {
+  std::size_t next = 0;
+  return std::ranges::all_of(formation, [&](const std::vector<std::size_t>& peers) {
+    return std::ranges::all_of(peers, [&](std::size_t peer) { return peer == next++; });
+  });
+}
+
 class Planner {
  public:
   Planner(const Job& job, const Swarm& swarm, const Wishes& wishes) : job_(job), swarm_(swarm), wishes_(wishes) {}
@@ -43,10 +54,12 @@ class Planner {
   std::vector<Option> decide() {
     check(swarm_);
     try {
-      if (wishes_.sizes) {
-        add_with(*wishes_.sizes);
-      } else {
+      if (!wishes_.sizes) {
         add_all();
+      } else if (may_form()) {
+        add_with_as_many(wishes_.sizes->size());
+      } else {
+        add_with(*wishes_.sizes);
       }
       if (options_.empty()) refuse();
     } catch (const InputError& error) {
@@ -58,14 +71,19 @@ class Planner {
       vary();
     }
     keep_best_of_each(1);
-    if (!wishes_.sizes && swarm_.peers.size() <= kSmallSwarm) refine();
+    if ((!wishes_.sizes || may_form()) && swarm_.peers.size() <= kSmallSwarm) refine();
     return std::move(options_);
   }
 
  private:
+  bool may_form() const {
+    return wishes_.may_form && !wishes_.cut && wishes_.sizes->size() < swarm_.peers.size() &&
+           swarm_.peers.size() <= kFormable;
+  }
+
   void sort_options() {
     std::ranges::stable_sort(options_, std::greater<>(),
-                             [](const Option& option) { return option.value() * bonus(option); });
+                             [this](const Option& option) { return option.value() * bonus(option); });
   }
 
   // Each method with the best of its settings. They have nothing to do with each other, and all cores work.
@@ -97,6 +115,7 @@ class Planner {
     constexpr std::size_t kBest = 2, kTries = 60;
     Random random({kSeed});
     for (std::size_t i = 0; i < std::min(kBest, options_.size()); ++i) {
+      if (wishes_.sizes && is_in_order(options_[i].candidate.clusters)) continue;
       for (std::size_t tries = 0; tries < kTries; ++tries) {
         const Candidate& best = options_[i].candidate;
         Formation other = best.clusters;
@@ -115,10 +134,9 @@ class Planner {
     sort_options();
   }
 
-  static double bonus(const Option& option) {
-    const bool plain =
-        option.candidate.method.method == Method::kAllReduce && is_synchronous(option.candidate.schedule.schedule);
-    return plain ? kClearly : 1;
+  double bonus(const Option& option) const {
+    const bool as_named = wishes_.sizes && is_in_order(option.candidate.clusters);
+    return preference(option.candidate) * (as_named ? kClearly : 1);
   }
 
   Keeping keeping(const MethodOptions& method, std::size_t clusters, Schedule schedule) const {
@@ -154,6 +172,18 @@ class Planner {
     if (options_.empty() && failure) std::rethrow_exception(failure);
   }
 
+  // As the user says, or others that are as many.
+  void add_with_as_many(std::size_t clusters) {
+    std::exception_ptr failure;
+    try {
+      add_with(*wishes_.sizes);
+    } catch (const InputError&) {
+      failure = std::current_exception();
+    }
+    for (const ScheduleOptions& schedule : wishes_.schedules) add(schedule, clusters);
+    if (options_.empty() && failure) std::rethrow_exception(failure);
+  }
+
   // Every schedule with every number of clusters: those have nothing to do with each other, and all cores work.
   void add_all() {
     std::vector<std::pair<ScheduleOptions, std::size_t>> choices;
@@ -173,16 +203,15 @@ class Planner {
 
   void add(const ScheduleOptions& schedule, std::size_t clusters) {
     if (clusters == swarm_.peers.size() && schedule.schedule != wishes_.schedules.front().schedule) return;
-    std::optional<Formation> formation;
-    std::size_t kept = 0;
+    std::vector<Formation> formations;
+    std::optional<std::size_t> kept;
     for (const MethodOptions& method : methods(clusters)) {
       const Keeping own = keeping(method, clusters, schedule.schedule);
-      if (!formation || own.method_values != kept) {
-        formation = form({.job = job_, .swarm = swarm_, .schedule = schedule, .keeping = own}, clusters);
+      if (own.method_values != kept) {
+        formations = formations_for({.job = job_, .swarm = swarm_, .schedule = schedule, .keeping = own}, clusters);
         kept = own.method_values;
       }
-      if (formation->empty()) continue;
-      for (const Formation& ordered : orders_of(*formation)) {
+      for (const Formation& ordered : formations) {
         try {
           add(ordered, schedule, method);
         } catch (const InputError&) {
@@ -192,22 +221,31 @@ class Planner {
     }
   }
 
-  // What a rehearsal says of a pipeline depends on who comes first, in more ways than its slowest stage. So a small
-  // swarm tries some orders: as they were formed, as they are named, and those with most memory first, who can have
-  // most on its way.
-  std::vector<Formation> orders_of(const Formation& formation) const {
-    std::vector<Formation> orders = {formation};
-    if (swarm_.peers.size() > kSmallSwarm || formation.size() == swarm_.peers.size()) return orders;
-    Formation by_name = formation, by_memory;
-    for (auto& cluster : by_name) std::ranges::sort(cluster);
-    by_memory = by_name;
-    for (auto& cluster : by_memory) {
-      std::ranges::stable_sort(cluster, std::greater<>(), [&](std::size_t peer) { return memory_of(peer); });
+  // So many clusters in some ways, of which a rehearsal finds the best. What it says of a pipeline depends on who comes
+  // first, in more ways than its slowest stage. So a small swarm tries some orders: as they were formed, as they are
+  // named, and those with most memory first, who can have most on its way.
+  std::vector<Formation> formations_for(const Forming& forming, std::size_t clusters) const {
+    std::vector<Formation> found;
+    const auto add = [&](Formation formation) {
+      if (!formation.empty() && std::ranges::find(found, formation) == found.end()) {
+        found.push_back(std::move(formation));
+      }
+    };
+    add(form(forming, clusters));
+    const std::size_t peers = swarm_.peers.size();
+    if (peers > kSmallSwarm || clusters == peers) return found;
+    if (clusters > 1) add(deal_evenly(forming, clusters));
+    for (std::size_t i = 0, formed = found.size(); i < formed; ++i) {
+      Formation by_name = found[i];
+      for (auto& cluster : by_name) std::ranges::sort(cluster);
+      Formation by_memory = by_name;
+      for (auto& cluster : by_memory) {
+        std::ranges::stable_sort(cluster, std::greater<>(), [&](std::size_t peer) { return memory_of(peer); });
+      }
+      add(std::move(by_name));
+      add(std::move(by_memory));
     }
-    for (Formation* other : {&by_name, &by_memory}) {
-      if (std::ranges::find(orders, *other) == orders.end()) orders.push_back(std::move(*other));
-    }
-    return orders;
+    return found;
   }
 
   Bytes memory_of(std::size_t peer) const {
@@ -266,25 +304,30 @@ class Planner {
     ordered_ = {formation, cuts};
     order_.resize(formation.size());
     std::iota(order_.begin(), order_.end(), std::size_t{0});
-    if (!wishes_.sizes) order_ = ring_order(swarm_, formation, cuts, job_.model.size());
+    const bool as_named = wishes_.sizes && (!may_form() || is_in_order(formation));
+    if (!as_named) order_ = ring_order(swarm_, formation, cuts, job_.model.size());
     return order_;
   }
 
-  // The best of each schedule and method, with so many numbers of clusters; they are in order.
+  // The best of each schedule and method, with so many numbers of clusters, and of each number of clusters; they are in
+  // order.
   void keep_best_of_each(std::ptrdiff_t count) {
     std::vector<Option> best;
+    std::set<std::size_t> numbers;
     for (Option& option : options_) {
-      const auto has_as_many = [&](const Option& other) {
-        return other.candidate.method.method == option.candidate.method.method &&
-               other.candidate.schedule.schedule == option.candidate.schedule.schedule &&
-               other.candidate.clusters.size() == option.candidate.clusters.size();
-      };
-      if (std::ranges::any_of(best, has_as_many)) continue;
+      const std::size_t clusters = option.candidate.clusters.size();
       const auto same = [&](const Option& other) {
         return other.candidate.method.method == option.candidate.method.method &&
                other.candidate.schedule.schedule == option.candidate.schedule.schedule;
       };
-      if (std::ranges::count_if(best, same) < count) best.push_back(std::move(option));
+      const auto has_as_many = [&](const Option& other) {
+        return same(other) && other.candidate.clusters.size() == clusters;
+      };
+      if (std::ranges::any_of(best, has_as_many)) continue;
+      const bool is_new = numbers.size() < kNumbersShown && !numbers.contains(clusters);
+      if (!is_new && std::ranges::count_if(best, same) >= count) continue;
+      numbers.insert(clusters);
+      best.push_back(std::move(option));
     }
     options_ = std::move(best);
   }
@@ -409,20 +452,30 @@ double worth(const Candidate& candidate, Goal goal) {
   return (kCritical + 1) / (kCritical + clusters / updates) / cost;
 }
 
+double preference(const Candidate& candidate) {
+  const bool plain = candidate.method.method == Method::kAllReduce && is_synchronous(candidate.schedule.schedule);
+  return plain ? kClearly : 1;
+}
+
 std::vector<Option> decide(const Job& job, const Swarm& swarm, const Wishes& wishes) {
   return Planner(job, swarm, wishes).decide();
 }
 
 std::string why_not(const Option& option, const Option& best) {
+  const Prediction &own = option.prediction, &chosen = best.prediction;
   const double slower = best.value() / option.value() - 1;
-  const double waits = option.prediction.exposed_share;
-  if (option.value() > best.value()) {
-    return fmt::format("not better by more than {:.0f}%", 100 * (kClearly - 1));
+  const double speed = chosen.samples_per_second / own.samples_per_second;
+  if (option.value() > best.value()) return fmt::format("not better by more than {:.0f}%", 100 * (kClearly - 1));
+  if (slower < 0.005) return "no better";
+  const std::string by = fmt::format("{:.0f}% slower: ", 100 * slower);
+  if (best.worth / option.worth > speed) {
+    return by + fmt::format("a sample is worth {:.2f}, not {:.2f}", option.worth, best.worth);
   }
-  if (option.worth < best.worth && option.prediction.samples_per_second >= best.prediction.samples_per_second) {
-    return fmt::format("a sample is worth {:.2f}", option.worth);
+  if (own.exposed_share > chosen.exposed_share + 0.02) {
+    return by + fmt::format("peers wait for {:.0f}% of the time, not {:.0f}%", 100 * own.exposed_share,
+                            100 * chosen.exposed_share);
   }
-  return fmt::format("{:.0f}% slower: peers wait for {:.0f}% of the time", 100 * slower, 100 * waits);
+  return by + fmt::format("{:.1f} samples/s, not {:.1f}", own.samples_per_second, chosen.samples_per_second);
 }
 
 }  // namespace rookery::plan

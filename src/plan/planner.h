@@ -12,7 +12,8 @@ namespace rookery::plan {
 
 // What a user leaves to the planner, and what not.
 struct Wishes {
-  std::optional<std::vector<std::size_t>> sizes{};  // of clusters, which then take the peers in their order
+  std::optional<std::vector<std::size_t>> sizes{};  // of clusters, which then take the peers in their order,
+  bool may_form = false;                            // unless as many others are clearly better
   std::optional<Cut> cut{};                         // of clusters with as many stages
   std::vector<ScheduleOptions> schedules{{}};       // to choose from, where clusters have stages
   std::vector<MethodOptions> methods{{}};           // to choose from, where there are several clusters
@@ -37,8 +38,13 @@ struct Option {
 // docs/runtime-model.md says where the figures come from.
 double worth(const Candidate& candidate, Goal goal);
 
-// Every schedule and method with the best clusters for it, the best of them first. A method that talks less, or a stale
-// gradient, has to be better by more than what predictions are wrong by.
+// By how much more it counts, because what is plain (all-reduce, with a synchronous schedule) is preferred to what is
+// not clearly better.
+double preference(const Candidate& candidate);
+
+// Every schedule and method with the best clusters for it, and every number of clusters with what is best for it, up to
+// a dozen; the best of all first. A method that talks less, or a stale gradient, has to be better by more than what
+// predictions are wrong by.
 //
 // Throws InputError, one sentence, if there is no way that the model fits: what is missing, and which peers can hold
 // nothing of it, so that it may work without them.

@@ -168,6 +168,54 @@ TEST(PlannerTest, SlowPeersDoNotHoldUpFastOnes) {
   EXPECT_GT(options.front().value(), 2 * decide(job, swarm, alone).front().value());
 }
 
+// Who says how many clusters there are has not said who belongs to which; but peers stay in their order without a
+// reason.
+TEST(PlannerTest, AsManyClustersAreFormedAsAreWanted) {
+  const Job job{.model = layers(12), .samples = 8};
+  const auto clusters = [&](const std::vector<double>& speeds, bool may_form) {
+    Swarm swarm;
+    for (const double speed : speeds) swarm.peers.push_back({.speed = speed, .uplink = 1e9, .downlink = 1e9});
+    Wishes wishes = all_of(4);
+    wishes.sizes = std::vector<std::size_t>{2, 2};
+    wishes.may_form = may_form;
+    const Option best = decide(job, swarm, wishes).front();
+    expect_sound(best, job, swarm);
+    std::set<std::set<std::size_t>> found;
+    for (const auto& peers : best.candidate.clusters) found.emplace(peers.begin(), peers.end());
+    return found;
+  };
+  using Clusters = std::set<std::set<std::size_t>>;
+  EXPECT_EQ(clusters({2, 1, 1, 0.5}, true), (Clusters{{0, 3}, {1, 2}}));
+  EXPECT_EQ(clusters({2, 1, 1, 0.5}, false), (Clusters{{0, 1}, {2, 3}}));
+  EXPECT_EQ(clusters({1.01, 1, 1, 0.99}, true), (Clusters{{0, 1}, {2, 3}}));
+}
+
+TEST(PlannerTest, EveryNumberOfClustersHasAReason) {
+  const Job job{.model = layers(12), .samples = 8};
+  Swarm swarm;
+  swarm.peers.resize(5, {.uplink = 1e7, .downlink = 1e7});
+  const std::vector<Option> options = decide(job, swarm, all_of(4));
+  std::set<std::size_t> numbers;
+  for (const Option& option : options) {
+    numbers.insert(option.candidate.clusters.size());
+    EXPECT_LE(option.value(), options.front().value() * 1.1);
+    EXPECT_NE(why_not(option, options.front()), "");
+  }
+  EXPECT_EQ(numbers, (std::set<std::size_t>{1, 2, 3, 4, 5}));
+}
+
+TEST(PlannerTest, TheReasonIsWhatMattersMost) {
+  const auto option = [](double rate, double worth, double waits) {
+    return Option{.candidate = {}, .prediction = {.exposed_share = waits, .samples_per_second = rate}, .worth = worth};
+  };
+  const Option best = option(100, 1, 0.1);
+  EXPECT_EQ(why_not(option(50, 1, 0.5), best), "100% slower: peers wait for 50% of the time, not 10%");
+  EXPECT_EQ(why_not(option(50, 1, 0.1), best), "100% slower: 50.0 samples/s, not 100.0");
+  EXPECT_EQ(why_not(option(80, 0.5, 0.5), best), "150% slower: a sample is worth 0.50, not 1.00");
+  EXPECT_EQ(why_not(option(100, 1, 0.5), best), "no better");
+  EXPECT_EQ(why_not(option(101, 1, 0.5), best), "not better by more than 5%");
+}
+
 TEST(PlannerTest, RingsAvoidTheSlowestLink) {
   Swarm swarm;
   swarm.peers.resize(6);

@@ -132,7 +132,9 @@ class Forecast {
     std::uint64_t length = std::clamp(kMostTurns / clusters_, kLeastSteps, kMostSteps);
     if (is_local(method_.method)) {
       const std::uint64_t interval = method_.interval;
-      const std::uint64_t intervals = std::max<std::uint64_t>(4, length / interval / 2 * 2);
+      // Two are enough where there are very many copies.
+      const std::uint64_t least = 4 * interval * clusters_ > 2 * kMostTurns ? 2 : 4;
+      const std::uint64_t intervals = std::max<std::uint64_t>(least, length / interval / 2 * 2);
       length = 2 * (method_.warmup + intervals / 2 * interval);
     }
     return std::min(length, steps);

@@ -8,17 +8,16 @@ namespace rookery::plan {
 namespace {
 
 constexpr double kLeastFactor = 1e-4, kMostFactor = 1e5;
-constexpr double kAsGood = 1.05;
 
 bool all_reduce_is_as_good(const Job& job, const Swarm& swarm, const Candidate& candidate,
                            const std::vector<MethodOptions>& methods) {
   double plain = 0, best = 0;
   for (const MethodOptions& method : methods) {
-    const double value = with_method(job, swarm, candidate, method).value();
-    best = std::max(best, value);
-    if (method.method == Method::kAllReduce) plain = std::max(plain, value);
+    const Option option = with_method(job, swarm, candidate, method);
+    best = std::max(best, option.value());
+    if (method.method == Method::kAllReduce) plain = std::max(plain, option.value() * preference(option.candidate));
   }
-  return plain * kAsGood >= best;
+  return plain >= best;
 }
 
 }  // namespace

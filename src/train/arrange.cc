@@ -501,6 +501,12 @@ void check_arrangement(const config::Settings& settings, std::size_t layers) {
   schedule_of(settings, largest > 1, 0);  // throws if there is none
 }
 
+std::vector<plan::MethodOptions> methods_to_compare(const Blueprint& blueprint) {
+  config::Settings settings = blueprint.settings;
+  settings.sync.method = "auto";
+  return methods_of(std::move(settings), blueprint.model->size());
+}
+
 std::vector<plan::Option> options_for(const Blueprint& blueprint, const plan::Job& job, const plan::Swarm& swarm) {
   return options_for(blueprint, blueprint.settings, job, swarm);
 }
@@ -509,6 +515,7 @@ std::vector<plan::Option> options_for(const Blueprint& blueprint, const config::
                                       const plan::Job& job, const plan::Swarm& swarm) {
   check_arrangement(settings, blueprint.model->size());
   plan::Wishes wishes{.sizes = cluster_sizes(settings),
+                      .may_form = settings.swarm.clusters && settings.swarm.clusters->sizes.empty(),
                       .cut = cut_by_hand(settings),
                       .schedules = schedules_of(settings),
                       .methods = methods_of(settings, blueprint.model->size())};

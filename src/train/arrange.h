@@ -36,6 +36,10 @@ plan::Job job_of(const Blueprint& blueprint, plan::ModelProfile layers);
 // peers are.
 void check_arrangement(const config::Settings& settings, std::size_t layers);
 
+// All methods that settings allow, also where they name one: to say what others would give. Throws InputError if there
+// is none.
+std::vector<plan::MethodOptions> methods_to_compare(const Blueprint& blueprint);
+
 // All ways to train with these peers that the settings leave open, the best first. Throws InputError, one sentence, if
 // there is none.
 std::vector<plan::Option> options_for(const Blueprint& blueprint, const plan::Job& job, const plan::Swarm& swarm);
