@@ -192,7 +192,7 @@ ARMS = {"all-reduce": {"sync.method": "allreduce", "model.layers": 16, "model.wi
 def published(_bench):
     """Published step times of all-reduce and gossip on 8, 16 and 32 GPUs: by the runtime model and by simulation"""
     rows = [["method", "GPUs", "published", "model", "simulated", "model / published", "simulated / published"]]
-    curves, worst = {"published": {}, "simulated": {}}, 0
+    curves, worst = {"published": {}, "by the model": {}, "simulated": {}}, 0
     for name, settings in ARMS.items():
         for gpus, milliseconds in PUBLISHED[name].items():
             peers = [{"name": f"h{h}", "count": 4, "host": f"h{h}", "network": "datacenter", "uplink": "22gbit",
@@ -206,6 +206,7 @@ def published(_bench):
             print(f"  {rows[-1]}", file=sys.stderr)
             worst = max(worst, abs(model / milliseconds - 1), abs(simulated / milliseconds - 1))
             curves["published"].setdefault(name, []).append((gpus, milliseconds))
+            curves["by the model"].setdefault(name, []).append((gpus, model))
             curves["simulated"].setdefault(name, []).append((gpus, simulated))
     print_table(rows)
     print(f"off by {100 * worst:.0f}% at most\n")
@@ -223,7 +224,7 @@ LARGE = {"model.layers": 12, "model.width": 768, "model.heads": 12, "model.conte
          "simulate.stay": "2h", "simulate.absence": "1min"}
 
 
-def scale(_bench):
+def scale(bench):
     """One virtual hour of home computers that come and go, in clusters of four, and a plan for computers of all kinds"""
     rows = [["peers", "clusters", "wall seconds", "GiB", "events", "lost", "steps", "samples/s", "compute", "rounds",
              "repeated", "failed"]]
@@ -238,18 +239,23 @@ def scale(_bench):
                      str(result["rounds_failed"])])
         print(f"  {rows[-1]}", file=sys.stderr)
     print_table(rows)
+    plans(bench)
+
+
+def plans(_bench):
+    """A plan for computers of all kinds: how long it takes"""
     rows = [["peers", "seconds for a plan", "clusters"]]
     for peers in (8, 50, 200, 500):
         rng = random.Random(peers)
         tables = [{"name": f"p{i}", "speed": round(math.exp(rng.uniform(-1.4, 1.4)), 2),
-                   "memory": f"{rng.randint(300, 3000)}MiB", "network": rng.choice(("home-broadband", "campus", "lan"))}
-                  for i in range(peers)]
+                   "memory": f"{rng.randint(300, 3000)}MiB", "network": rng.choice(("home-broadband", "campus", "lan")),
+                   "jitter": 0.1} for i in range(peers)]
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "peers.toml")
             path.write_text(scenario({}, tables))
             command = [PROGRAM, "plan", "--peers", path, "--json", "--set", "model.layers=12", "--set",
                        "model.width=512", "--set", "model.heads=8", "--set", "train.micro_batches=4", "--set",
-                       "train.threads=1"]
+                       "train.threads=1", "--set", "train.steps=5000"]
             result = subprocess.run(command, capture_output=True, text=True, check=True, env=ENVIRONMENT)
         plan = json.loads(result.stdout.splitlines()[-1])
         rows.append([str(peers), f"{plan['planning_seconds']:.2f}", str(len(plan["clusters"]))])
@@ -257,5 +263,6 @@ def scale(_bench):
 
 
 if __name__ == "__main__":
-    main({"reality": reality, "formation": formation, "published": published, "speedup": speedup, "scale": scale},
+    main({"reality": reality, "formation": formation, "published": published, "speedup": speedup, "scale": scale,
+          "plans": plans},
          __doc__, "simulate.json", seeds=1)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The simulator: bench/simulate.sh [--seeds N] [reality] [formation] [published] [speedup] [scale]
+# The simulator: bench/simulate.sh [--seeds N] [reality] [formation] [published] [speedup] [scale] [plans]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh

@@ -37,13 +37,6 @@ config::Scenario scenario_of(const SimulateOptions& options) {
   return config::load_scenario(options.file, overrides);
 }
 
-// How large a share of their time peers compute.
-double utilisation(const observe::Summary& summary) {
-  double busy = 0;
-  for (const observe::PeerSummary& peer : summary.peers) busy += peer.busy_share;
-  return summary.peers.empty() ? 0 : busy / static_cast<double>(summary.peers.size());
-}
-
 void say(const simulate::Simulation& simulation, const simulate::Outcome& outcome, double took,
          const std::string& out) {
   const observe::Summary& s = outcome.summary;
@@ -53,12 +46,11 @@ void say(const simulate::Simulation& simulation, const simulate::Outcome& outcom
   std::size_t peers = 0;
   for (const auto& cluster : candidate.clusters) peers += cluster.size();
   fmt::print("{:<12} {} peers in {} clusters{}\n", "swarm", peers, candidate.clusters.size(), method);
-  if (outcome.lost > 0)
-    fmt::print("{:<12} {} peers were lost, and others came in their place\n", "churn", outcome.lost);
+  if (outcome.lost > 0) fmt::print("{:<12} {} peers were lost\n", "churn", outcome.lost);
   fmt::print("{:<12} {} steps in {}\n", "time", s.steps, duration(outcome.virtual_seconds));
   fmt::print("{:<12} {:.4g} samples/s\n", "throughput", s.samples_per_second);
   fmt::print("{:<12} peers compute for {:.1f}% of the time, and wait for each other {:.1f}%\n", "utilisation",
-             100 * utilisation(s), 100 * s.exposed_communication_share.value_or(0));
+             100 * outcome.utilisation, 100 * s.exposed_communication_share.value_or(0));
   fmt::print("{:<12} {} sent in {} rounds{}\n", "traffic", format_bytes(s.bytes_sent.value_or(0)), s.rounds.value_or(0),
              outcome.rounds_repeated + static_cast<std::uint64_t>(s.rounds_failed) > 0
                  ? fmt::format("; a peer's part in one was repeated {} times, and failed {} times",
@@ -99,7 +91,7 @@ int simulate(SimulateOptions options) {
     ordered_json result = observe::to_json(outcome.summary);
     result["virtual_seconds"] = outcome.virtual_seconds;
     result["simulation_seconds"] = took;
-    result["utilisation"] = utilisation(outcome.summary);
+    result["utilisation"] = outcome.utilisation;
     result["peers_lost"] = outcome.lost;
     result["rounds_repeated"] = outcome.rounds_repeated;
     result["events"] = outcome.events;

@@ -312,6 +312,10 @@ Outcome Simulation::run(const std::atomic<bool>& stop, const std::function<void(
   outcome.trace = world_.trace();
   outcome.lost = lost_;
   outcome.rounds_repeated = repeated_;
+  outcome.summary.rounds_failed += failed_of_lost_;
+  if (outcome.virtual_seconds > 0) {
+    outcome.utilisation = computed_ / (static_cast<double>(count) * outcome.virtual_seconds);
+  }
   replace_file(directory_.summary(), observe::to_json(outcome.summary).dump(2) + "\n");
   return outcome;
 }
@@ -335,9 +339,11 @@ pipeline::Admission Simulation::may_begin(std::uint64_t step) {
 }
 
 void Simulation::stepped(Peer& peer, wire::StepReport report) {
+  if (peer.is_gone) return;  // it computes to the end of its interval, but not for anybody
   last_step_ = world_.clock().now();
   if (!attendance_->is_whole(plan_.peers[peer.rank].cluster)) return;  // somebody was lost, and so is this step
   peer.busy += report.compute_seconds;
+  computed_ += report.compute_seconds;
   const net::Traffic traffic = cables_->traffic(peer.rank);
   report.bytes_sent = traffic.sent;
   report.bytes_received = traffic.received;
@@ -542,6 +548,8 @@ void Simulation::lose(std::size_t rank, Duration absence) {
   attendance_->leave(rank);
   cables_->cut(rank);
   if (peer) {
+    repeated_ += peer->wiring->rounds_repeated();
+    failed_of_lost_ += static_cast<std::int64_t>(peer->member->method().rounds_failed());
     peer->is_gone = true;
     peer->wiring->cancel(net::LinkError(net::Failure::kClosed, peer->name, "was lost"));
   }

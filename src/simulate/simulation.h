@@ -26,8 +26,9 @@ struct Outcome {
   double virtual_seconds = 0;         // that passed
   std::uint64_t events = 0;           // that happened
   std::uint64_t trace = 0;            // a digest of when: equal for equal simulations
-  std::uint64_t lost = 0;             // peers, and others came in their place
-  std::uint64_t rounds_repeated = 0;  // of all peers that were there in the end
+  std::uint64_t lost = 0;             // peers
+  std::uint64_t rounds_repeated = 0;  // of all peers
+  double utilisation = 0;             // share of the time in which peers computed what was used, of all places
   bool interrupted = false;
 };
 
@@ -120,6 +121,8 @@ class Simulation {
   };
   std::map<std::size_t, Start> starts_;  // by cluster
   std::uint64_t lost_ = 0, repeated_ = 0;
+  std::int64_t failed_of_lost_ = 0;  // rounds of those who are gone
+  double computed_ = 0;              // seconds, of all peers
   std::uint32_t handovers_ = 0;
 };
 

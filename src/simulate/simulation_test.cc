@@ -283,6 +283,20 @@ TEST_F(SimulationTest, PeersMayComeAndGo) {
   EXPECT_THAT(text_of("run/events.jsonl"), HasSubstr(".2\""));
 }
 
+// Those who were lost have computed, too: a place is idle only while nobody has it, or its cluster is not whole.
+TEST_F(SimulationTest, UtilisationIsOfPlacesNotOfThoseWhoHadThem) {
+  std::vector<std::string> settings = kChurn;
+  settings.insert(settings.end(), {"swarm.clusters=12", "sync.method=local-sgd", "simulate.stay=3s"});
+  const Outcome outcome = simulate(kTwelve, settings);
+  ASSERT_GT(outcome.lost, 10u);
+  double computed = 0;  // by each of those who were there
+  std::istringstream lines(text_of("run/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) computed += json::parse(line).at("compute_seconds").get<double>();
+  const double at_most = computed / outcome.virtual_seconds;
+  EXPECT_LE(outcome.utilisation, at_most * 1.001);
+  EXPECT_GT(outcome.utilisation, at_most * 0.8) << outcome.lost;
+}
+
 // Whoever has come, but not begun, when the time is over is no part of the run.
 TEST_F(SimulationTest, TheEndMayComeAtAnyTime) {
   std::vector<std::string> settings = kChurn;
