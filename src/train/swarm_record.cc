@@ -408,6 +408,7 @@ void SwarmRecord::stepped(const std::string& name, const wire::StepReport& repor
   peer.last = report;
   peer.compute_seconds += report.compute_seconds;
   peer.wait_seconds += report.wait_seconds;
+  ++peer.steps;
   peer.samples += static_cast<std::int64_t>(report.samples);
   peer.tokens += static_cast<std::int64_t>(report.tokens);
 
@@ -661,12 +662,15 @@ observe::Summary SwarmRecord::finish() {
     write_steps_until(*saved_step_);
   }
   double computed = 0, waited = 0;  // in steps, as in a run of one peer
+  std::int64_t taken = 0;           // steps, by all peers: not everybody was there all the time
   for (const auto& [name, peer] : peers_) {
     computed += peer.compute_seconds;
     waited += peer.wait_seconds;
+    taken += peer.steps;
   }
-  const auto peers = static_cast<double>(std::max<std::size_t>(1, peers_.size()));
-  const double seconds = options_.changing ? position_.seconds - began_at_.seconds : (computed + waited) / peers;
+  const std::int64_t steps = position_.step - began_at_.step;
+  const double usual = taken > 0 ? (computed + waited) / static_cast<double>(taken) : 0;
+  const double seconds = options_.changing ? position_.seconds - began_at_.seconds : usual * static_cast<double>(steps);
   observe::Summary summary{.final_loss = position_.loss,
                            .eval_loss = eval_loss_,
                            .eval_accuracy = eval_accuracy_,
@@ -709,7 +713,6 @@ observe::Summary SwarmRecord::finish() {
   summary.consensus_distance = consensus_distance_;
   summary.identical_copies = identical_copies();
   summary.expelled = expelled_;
-  const std::int64_t steps = position_.step - began_at_.step;
   summary.predicted_step_seconds = predicted_step_seconds_;
   if (steps > 0) {
     summary.measured_step_seconds = seconds / static_cast<double>(steps);

@@ -108,6 +108,7 @@ class SwarmRecord final : public swarm::Watcher {
     bool counts_bytes = true;  // else what it had sent before its next step is not known
     std::int64_t sent_before = 0, payload_before = 0, rounds_before = 0, rounds_failed_before = 0;  // by other plans
     double compute_seconds = 0, wait_seconds = 0;
+    std::int64_t steps = 0;  // that these were for
     std::int64_t samples = 0, tokens = 0;
     std::uint64_t rounds_failed = 0;  // that there is an event of
     std::optional<wire::Ended> ended{};

@@ -105,6 +105,23 @@ TEST_F(SwarmRecordTest, EveryGenerationIsWrittenWithItsReason) {
                                    "cluster 1 is whole again", "nobody got on"));
 }
 
+// Whoever was not there all the time took as long for a step as the others.
+TEST_F(SwarmRecordTest, AStepTakesWhatItTookThoseWhoWereThere) {
+  record_->planned(plan_);
+  record_->began();
+  for (std::uint64_t number = 1; number <= 4; ++number) {
+    for (const char* name : {"attic", "barn"}) {
+      if (number == 3 && name == std::string("barn")) record_->lost("barn", "its link was closed");
+      if (number >= 3 && name == std::string("barn")) continue;
+      record_->stepped(name, {.step = number, .samples = 8, .compute_seconds = 0.2, .wait_seconds = 0.1});
+    }
+  }
+  const observe::Summary summary = record_->finish();
+  ASSERT_TRUE(summary.measured_step_seconds);
+  EXPECT_NEAR(*summary.measured_step_seconds, 0.3, 1e-9);
+  EXPECT_NEAR(summary.samples_per_second, static_cast<double>(summary.samples) / 1.2, 1e-6);
+}
+
 TEST_F(SwarmRecordTest, ARoundThatFailedIsAnEventOfEachPeer) {
   record_->planned(plan_);
   record_->began();
