@@ -6,7 +6,6 @@ schedules and methods. Virtual time does not depend on what else this computer d
 """
 
 import concurrent.futures
-import json
 import math
 import os
 import sys
@@ -125,8 +124,7 @@ def compare(bench, pool, name, choices):
     """What the planner chooses, its virtual seconds and steps, and others with theirs, fastest first; made once."""
     key = f"{name}, {choices.__name__}"
     if key not in bench.known:
-        bench.known[key] = compare_anew(bench, pool, name, choices)
-        bench.path.write_text(json.dumps(bench.known))
+        bench.keep(key, compare_anew(bench, pool, name, choices))
     return bench.known[key]
 
 
@@ -169,30 +167,35 @@ def near(bench):
     table(bench, near_choices)
 
 
-def real(bench, rivals=1):
+def real(bench, rivals=2):
     """What the planner chooses for real swarms of processes, and the best near choices in virtual time"""
-    rows = [["swarm", "the planner's choice", "seconds", "virtual", "others", "seconds", "virtual", "chosen / best"]]
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for name, swarm in SWARMS.items():
-            (own, steps, plan), others = compare(bench, pool, name, near_choices)
-            model = {key: value for key, value in MODEL.items() if not key.startswith("simulate.")}
-            model |= processes(bench, swarm)
+    def row(name):
+        swarm = SWARMS[name]
+        (own, steps, plan), others = compare(bench, pool, name, near_choices)
+        model = {key: value for key, value in MODEL.items() if not key.startswith("simulate.")}
+        model |= processes(bench, swarm)
 
-            def run(steps, choice):
-                summary, lines, _, _ = bench.run(bench.seeds[0], {**model, "train.steps": 10 * math.ceil(0.13 * steps),
-                                                                  **choice})
-                return at_goal(lines)[0], plan_of(summary)
+        def run(steps, choice):
+            summary, lines, _, _ = bench.run(bench.seeds[0], {**model, "train.steps": 10 * math.ceil(0.13 * steps),
+                                                              **choice})
+            return at_goal(lines)[0], plan_of(summary)
 
-            took, chosen = run(steps, {})
-            tried = [(seconds, other, run(steps, other)[0]) for seconds, steps, other in others[:rivals]
-                     if math.isfinite(seconds)]
-            best = min([took, *(seconds for _, _, seconds in tried)])
-            rows.append([name, name_of(chosen), f"{took:.1f}", f"{own:.1f}" if chosen == plan else name_of(plan),
-                         "; ".join(name_of(other) for _, other, _ in tried),
-                         "; ".join(f"{seconds:.1f}" for _, _, seconds in tried),
-                         "; ".join(f"{seconds:.1f}" for seconds, _, _ in tried), f"{took / best:.2f}"])
-            print(f"  {rows[-1]}", file=sys.stderr)
-    print_table(rows)
+        took, chosen = run(steps, {})
+        tried = [(seconds, other, run(steps, other)[0]) for seconds, steps, other in others[:rivals]
+                 if math.isfinite(seconds)]
+        best = min([took, *(seconds for _, _, seconds in tried)])
+        found = [name, name_of(chosen), f"{took:.1f}", f"{own:.1f}" if chosen == plan else name_of(plan),
+                 "; ".join(name_of(other) for _, other, _ in tried),
+                 "; ".join(f"{seconds:.1f}" for _, _, seconds in tried),
+                 "; ".join(f"{seconds:.1f}" for seconds, _, _ in tried), f"{took / best:.2f}"]
+        print(f"  {found}", file=sys.stderr)
+        return found
+
+    with (concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool,
+          concurrent.futures.ThreadPoolExecutor(2) as swarms):  # which compute for a tenth of their time
+        rows = list(swarms.map(row, SWARMS))
+    print_table([["swarm", "the planner's choice", "seconds", "virtual", "others", "seconds", "virtual", "chosen / best"],
+                 *rows])
 
 
 def topologies(bench):

@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = pathlib.Path(os.environ.get("ROOKERY", ROOT / "build" / "rookery"))
@@ -27,6 +28,7 @@ class Bench:
         self.known = json.loads(results.read_text()) if results.exists() else {}
         if self.known.get("program") != program:  # what another one gave says nothing of this one
             self.known = {"program": program}
+        self._lock = threading.Lock()
 
     def run(self, seed, settings, arguments=()):
         """The summary of a run, its lines, those of its peers by name, and its events."""
@@ -46,9 +48,14 @@ class Bench:
                 peers = {path.stem: lines_of(path) for path in sorted(run.glob("peers/*.jsonl"))}
                 events = run / "events.jsonl"
                 events = [json.loads(line) for line in events.read_text().splitlines()] if events.exists() else []
-                self.known[key] = [summary, lines_of(run / "metrics.jsonl"), peers, events]
-            self.path.write_text(json.dumps(self.known))
+                self.keep(key, [summary, lines_of(run / "metrics.jsonl"), peers, events])
         return self.known[key]
+
+    def keep(self, key, result):
+        """For the next time; several threads may."""
+        with self._lock:
+            self.known[key] = result
+            self.path.write_text(json.dumps(self.known))
 
     def compare(self, arms, between=lambda: None):
         """For each arm the list of its results, one for each seed; made seed by seed, with something in between."""
