@@ -16,8 +16,10 @@ constexpr std::size_t kLongestLine = 300;
 constexpr double kSpansShown = 1000;  // in a second, of all peers
 constexpr double kSpanSeconds = 60;   // that are remembered
 constexpr std::size_t kMostSpans = 4000;
-constexpr double kRateSeconds = 1;  // over which a rate is taken
-constexpr double kNothingNew = 5;   // seconds, after which there is no rate any more
+constexpr double kRateSeconds = 1;                  // over which a rate is taken
+constexpr double kNothingNew = 5;                   // seconds, after which there is no rate any more
+constexpr std::uint64_t kWorthShowing = 64 * 1024;  // bytes over a link that no plan has
+constexpr std::size_t kMostUnplanned = 64 * 1024;   // of which it is remembered what they carried
 
 template <typename T>
 Json or_null(const std::optional<T>& value) {
@@ -193,6 +195,29 @@ PeerView& View::peer(const std::string& name) {
     }
   }
   return peers_[name];
+}
+
+void View::carried(double seconds, const std::string& from, const std::string& to, std::uint64_t sum) {
+  const auto is_quiet = [&](const auto& entry) {
+    return !entry.second.is_planned && entry.second.rate.at(seconds) == 0;
+  };
+  if (const auto link = links.find({from, to}); link != links.end()) {
+    link->second.rate.add(seconds, sum);
+    if (link->second.is_planned) return;
+    unplanned_[{from, to}] = sum;
+    if (is_quiet(*link)) links.erase(link);
+    return;
+  }
+  if (unplanned_.size() >= kMostUnplanned) unplanned_.clear();
+  std::uint64_t& before = unplanned_.try_emplace({from, to}, sum).first->second;
+  before = std::min(before, sum);  // it may have begun anew
+  if (sum - before < kWorthShowing) return;
+  if (links.size() >= kMostLinks) std::erase_if(links, is_quiet);
+  if (links.size() >= kMostLinks) return;
+  LinkView& link = links[{from, to}] = {.kind = "ring", .is_planned = false};
+  link.rate.add(seconds - kRateSeconds, before);
+  link.rate.add(seconds, sum);
+  before = sum;
 }
 
 void View::add_step(const observe::StepMetrics& metrics) {

@@ -95,7 +95,7 @@ const char* name_of(PeerView::State state);
 
 struct LinkView {
   std::string kind{};      // "pipeline", "ring" or "both"
-  bool is_planned = true;  // else it is there only while it carries something
+  bool is_planned = true;  // else it is there only while it carries something: View::carried()
   Rate rate{};
   std::optional<double> bandwidth{}, latency{};  // bytes/s, seconds
 };
@@ -109,6 +109,8 @@ struct EventView {
 
 class View {
  public:
+  static constexpr std::size_t kMostLinks = 1024;  // that are shown
+
   using Links = std::map<std::pair<std::string, std::string>, LinkView>;  // by the names of both ends
   using Spans = std::map<std::string, std::deque<observe::ActivitySpan>>;
 
@@ -121,6 +123,10 @@ class View {
   const std::map<std::string, PeerView>& peers() const { return peers_; }
 
   void add_step(const observe::StepMetrics& metrics);
+
+  // So many bytes so far, from one peer to another. A link that no plan has is there from now on if that is much more
+  // than before, until it has gone quiet.
+  void carried(double seconds, const std::string& from, const std::string& to, std::uint64_t sum);
 
   // What it did; as much of it as can be seen.
   void add_spans(const std::string& peer, std::vector<observe::ActivitySpan> spans);
@@ -137,6 +143,7 @@ class View {
   friend class Changes;
 
   std::map<std::string, PeerView> peers_;
+  std::map<Links::key_type, std::uint64_t> unplanned_;  // what links that no plan has had carried when last looked at
   Series series_;
   Spans spans_;
   std::map<std::string, std::vector<observe::ActivitySpan>> new_spans_;  // since Changes last looked

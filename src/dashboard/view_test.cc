@@ -51,6 +51,37 @@ TEST_F(ViewTest, LinksThatNoPlanHasAreThereWhileTheyCarrySomething) {
   EXPECT_EQ(state_of(view_, 60)["links"].size(), 0);
 }
 
+TEST_F(ViewTest, LinksThatNoPlanHasComeAndGoWithWhatTheyCarry) {
+  const auto shown = [&](double seconds) { return state_of(view_, seconds)["links"].size(); };
+  std::uint64_t sum = 100'000'000;  // however much that was before
+  view_.carried(1, "attic", "cellar", sum);
+  for (int i = 2; i < 100; ++i) view_.carried(i, "attic", "cellar", sum += 10);
+  EXPECT_TRUE(view_.links.empty());
+  view_.carried(100, "attic", "cellar", sum += 200'000);
+  EXPECT_EQ(shown(100), 1);
+  EXPECT_GT(state_of(view_, 100)["links"][0]["rate"], 100'000);
+  view_.carried(101, "attic", "cellar", sum += 10);
+  EXPECT_EQ(shown(101), 1);  // it does carry something
+  view_.carried(102, "attic", "cellar", sum);
+  EXPECT_TRUE(view_.links.empty());
+  for (int i = 103; i < 200; ++i) view_.carried(i, "attic", "cellar", sum);
+  EXPECT_TRUE(view_.links.empty());
+  view_.carried(200, "attic", "cellar", 5);  // begins anew
+  view_.carried(201, "attic", "cellar", 100'000);
+  EXPECT_EQ(shown(201), 1);
+}
+
+TEST_F(ViewTest, QuietLinksMakeRoom) {
+  for (std::size_t i = 0; i < 2 * View::kMostLinks; ++i) {
+    const double seconds = i < View::kMostLinks ? 1 : 100;  // nobody has said anything of the first meanwhile
+    const std::string to = fmt::format("peer-{}", i);
+    view_.carried(seconds, "attic", to, 0);
+    view_.carried(seconds, "attic", to, 1 << 20);
+  }
+  EXPECT_LE(view_.links.size(), View::kMostLinks);
+  EXPECT_EQ(state_of(view_, 100)["links"].size(), View::kMostLinks);
+}
+
 TEST_F(ViewTest, ChangesAreSaidOnce) {
   const auto first = changes_.since_last(view_, 1);
   ASSERT_TRUE(first);

@@ -142,6 +142,7 @@ class PeerWork final : public swarm::Work {
   bool lend(const Heir& heir);
   void leave(const net::LinkError& reason);
   net::Traffic traffic() const;
+  std::uint64_t carried(const net::Link& link) const;
   std::vector<wire::SurveyedLink> links_as_they_are() const;
   void suspect(std::size_t rank, const std::string& why);
   void pass_on(wire::SwarmMessage message);
@@ -184,7 +185,8 @@ class PeerWork final : public swarm::Work {
   std::unique_ptr<observe::Sink> shown_;
   observe::StepMetrics so_far_;  // what was shown last
   std::uint64_t shown_bytes_ = 0;
-  net::Traffic traffic_before_;  // what links had carried when it began to train
+  net::Traffic traffic_before_;                               // what links had carried when it began to train,
+  std::map<const net::Link*, std::uint64_t> carried_before_;  // and what each had, of payload
   std::deque<Saving> unkept_;
   Signal kept_;
   std::unique_ptr<observe::Trace> trace_;

@@ -14,15 +14,12 @@ using dashboard::PeerView;
 using dashboard::Phase;
 using dashboard::View;
 
-constexpr std::size_t kMostLinks = 1024;            // that are shown
-constexpr std::uint64_t kWorthShowing = 64 * 1024;  // bytes over a link that is not part of the plan
-
 bool is_whole(const wire::Plan& plan, std::uint32_t cluster) {
   return std::ranges::all_of(plan.peers, [&](const auto& peer) { return peer.cluster != cluster || peer.here; });
 }
 
 void add_link(View::Links& links, const std::string& from, const std::string& to, const char* kind) {
-  if (from == to || links.size() >= kMostLinks) return;
+  if (from == to || links.size() >= View::kMostLinks) return;
   LinkView& link = links[{from, to}];
   link.kind = link.kind.empty() || link.kind == kind ? kind : "both";
 }
@@ -215,12 +212,7 @@ void SwarmView::active(const std::string& peer, const wire::Activity& activity) 
     }
     view.add_spans(peer, std::move(spans));
     for (const auto& [to, bytes] : sent) {
-      if (!view.links.contains({peer, to}) && bytes >= kWorthShowing) {
-        add_link(view.links, peer, to, "ring");
-        if (const auto added = view.links.find({peer, to}); added != view.links.end()) added->second.is_planned = false;
-      }
-      const auto link = view.links.find({peer, to});
-      if (link != view.links.end()) link->second.rate.add(seconds, bytes);
+      if (to != peer) view.carried(seconds, peer, to, bytes);
     }
   });
 }

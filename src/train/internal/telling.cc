@@ -56,6 +56,9 @@ void PeerWork::begin_activity() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   };
   activity_ = std::make_unique<observe::Activity>(seconds);
+  for (const net::Link* link : *part_.links) {
+    if (link != nullptr) carried_before_[link] = training_traffic(*link).payload_sent;
+  }
   telling_.set(network_.now() + kBetweenActivities, [this] { tell_activity(); });
 }
 
@@ -73,10 +76,18 @@ void PeerWork::tell_activity() {
   for (std::size_t rank = 0; rank < part_.links->size(); ++rank) {
     const net::Link* link = part_.links->at(rank);
     if (link == nullptr || link->has_ended()) continue;
-    message.traffic.push_back({.peer = static_cast<std::uint32_t>(rank), .sent = training_traffic(*link).sent});
+    message.traffic.push_back({.peer = static_cast<std::uint32_t>(rank), .sent = carried(*link)});
   }
   message.log = log_lines_after(logged_, wire::kMaxLogLines);
   report_(message);
+}
+
+// What training has sent over a link since it began: neither pings, nor what was found out about links before.
+std::uint64_t PeerWork::carried(const net::Link& link) const {
+  const auto found = carried_before_.find(&link);
+  const std::uint64_t before = found != carried_before_.end() ? found->second : 0;
+  const std::uint64_t now = training_traffic(link).payload_sent;
+  return now - std::min(now, before);
 }
 
 // Since it began to train.
