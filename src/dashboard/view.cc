@@ -191,6 +191,7 @@ PeerView& View::peer(const std::string& name) {
         std::ranges::find_if(peers_, [](const auto& entry) { return entry.second.is_gone() && !entry.second.place; });
     if (useless != peers_.end()) {
       spans_.erase(useless->first);
+      thinning_.erase(useless->first);
       peers_.erase(useless);
     }
   }
@@ -236,7 +237,7 @@ void View::add_step(const observe::StepMetrics& metrics) {
 void View::add_spans(const std::string& name, std::vector<observe::ActivitySpan> added) {
   const double each =
       std::clamp(kSpansShown / static_cast<double>(std::max<std::size_t>(1, peers_.size())), 4.0, 100.0);
-  added = observe::thinned(std::move(added), each);
+  added = thinning_[name](std::move(added), each);
   std::deque<observe::ActivitySpan>& known = spans_[name];
   std::vector<observe::ActivitySpan>& fresh = new_spans_[name];
   for (const observe::ActivitySpan& span : added) {

@@ -146,6 +146,7 @@ class View {
   std::map<Links::key_type, std::uint64_t> unplanned_;  // what links that no plan has had carried when last looked at
   Series series_;
   Spans spans_;
+  std::map<std::string, observe::Thinning> thinning_;
   std::map<std::string, std::vector<observe::ActivitySpan>> new_spans_;  // since Changes last looked
   std::deque<EventView> events_;
   std::uint64_t events_so_far_ = 0;

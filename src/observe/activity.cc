@@ -19,55 +19,17 @@ std::optional<ActivityKind> kind_of(std::string_view what) {
   return std::nullopt;
 }
 
-// What most of a slot was spent on.
-class Slot {
- public:
-  void spend(ActivityKind kind, double seconds) { spent_[static_cast<std::size_t>(kind)] += seconds; }
-
-  std::optional<ActivityKind> most(double length) const {
-    double idle = length;
-    for (const double seconds : spent_) idle -= seconds;
-    const auto most = std::ranges::max_element(spent_);
-    if (*most <= 0 || *most < idle) return std::nullopt;
-    return static_cast<ActivityKind>(most - spent_.begin());
-  }
-
- private:
-  std::array<double, kActivityKinds> spent_{};
-};
-
-std::vector<ActivitySpan> in_slots(const std::vector<ActivitySpan>& spans, double length) {
-  const double first = std::floor(spans.front().begin / length);
-  double last_end = 0;
-  for (const ActivitySpan& span : spans) last_end = std::max(last_end, span.end);
-  std::vector<Slot> slots(static_cast<std::size_t>(std::ceil(last_end / length) - first) + 1);
-  for (const ActivitySpan& span : spans) {
-    for (double at = span.begin; at < span.end;) {
-      const double slot = std::floor(at / length);
-      const double end = std::min(span.end, std::max((slot + 1) * length, std::nextafter(at, span.end)));
-      slots[static_cast<std::size_t>(slot - first)].spend(span.kind, end - at);
-      at = end;
-    }
-  }
+// Where several were under way at once, they are one.
+std::vector<ActivitySpan> joined(const std::vector<ActivitySpan>& spans) {
   std::vector<ActivitySpan> result;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    const auto kind = slots[i].most(length);
-    if (!kind) continue;
-    const double begin = (first + static_cast<double>(i)) * length, end = begin + length;
-    if (!result.empty() && result.back().kind == *kind && begin - result.back().end < length / 2) {
-      result.back().end = end;
+  for (const ActivitySpan& span : spans) {
+    if (!result.empty() && span.begin <= result.back().end) {
+      result.back().end = std::max(result.back().end, span.end);
     } else {
-      result.push_back({*kind, begin, end});
+      result.push_back(span);
     }
   }
   return result;
-}
-
-void thin(std::vector<ActivitySpan>& spans, double most_per_second) {
-  if (spans.empty()) return;
-  std::ranges::sort(spans, {}, &ActivitySpan::begin);
-  const double seconds = std::max(1.0, spans.back().end - spans.front().begin);
-  if (static_cast<double>(spans.size()) > most_per_second * seconds) spans = in_slots(spans, 1 / most_per_second);
 }
 
 }  // namespace
@@ -77,18 +39,62 @@ const char* name_of(ActivityKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-std::vector<ActivitySpan> thinned(std::vector<ActivitySpan> spans, double most_per_second) {
-  std::vector<ActivitySpan> rounds;
-  std::erase_if(spans, [](const ActivitySpan& span) { return !(span.begin < span.end); });
+std::vector<ActivitySpan> Thinning::in_slots(const std::vector<ActivitySpan>& spans, double length, Owed& owed) {
+  const double first = spans.front().begin;
+  double last = first;
+  for (const ActivitySpan& span : spans) last = std::max(last, span.end);
+  std::vector<Owed> slots(static_cast<std::size_t>(std::ceil((last - first) / length)));
   for (const ActivitySpan& span : spans) {
-    if (span.kind == ActivityKind::kRound) rounds.push_back(span);
+    for (auto slot = static_cast<std::size_t>((span.begin - first) / length); slot < slots.size(); ++slot) {
+      const double begin = first + static_cast<double>(slot) * length;
+      if (begin >= span.end) break;
+      slots[slot][static_cast<std::size_t>(span.kind)] +=
+          std::max(0.0, std::min(span.end, begin + length) - std::max(span.begin, begin));
+    }
   }
-  std::erase_if(spans, [](const ActivitySpan& span) { return span.kind == ActivityKind::kRound; });
-  thin(spans, most_per_second);
-  thin(rounds, most_per_second);
-  spans.insert(spans.end(), rounds.begin(), rounds.end());
+  std::vector<ActivitySpan> result;
+  for (std::size_t slot = 0; slot < slots.size(); ++slot) {
+    const double begin = first + static_cast<double>(slot) * length, end = std::min(last, begin + length);
+    double nothing = end - begin;
+    for (std::size_t kind = 0; kind < kActivityKinds; ++kind) {
+      owed[kind] += slots[slot][kind];
+      nothing -= slots[slot][kind];
+    }
+    owed.back() += nothing;
+    const auto most = std::ranges::max_element(owed);
+    *most -= end - begin;
+    if (most == owed.end() - 1) continue;
+    const auto kind = static_cast<ActivityKind>(most - owed.begin());
+    if (!result.empty() && result.back().kind == kind && begin - result.back().end < length / 2) {
+      result.back().end = end;
+    } else {
+      result.push_back({kind, begin, end});
+    }
+  }
+  return result;
+}
+
+std::vector<ActivitySpan> Thinning::thin(std::vector<ActivitySpan> spans, double most_per_second, Owed& owed) {
+  if (spans.empty()) return spans;
+  double last = spans.front().end;
+  for (const ActivitySpan& span : spans) last = std::max(last, span.end);
+  const double seconds = std::max(1.0, last - spans.front().begin);
+  if (static_cast<double>(spans.size()) <= most_per_second * seconds) return spans;
+  return in_slots(spans, 1 / most_per_second, owed);
+}
+
+std::vector<ActivitySpan> Thinning::operator()(std::vector<ActivitySpan> spans, double most_per_second) {
+  std::erase_if(spans, [](const ActivitySpan& span) { return !(span.begin < span.end); });
   std::ranges::stable_sort(spans, {}, &ActivitySpan::begin);
-  return spans;
+  const auto others =
+      std::ranges::stable_partition(spans, [](const ActivitySpan& span) { return span.kind != ActivityKind::kRound; });
+  const std::vector<ActivitySpan> rounds(others.begin(), others.end());
+  spans.erase(others.begin(), others.end());
+  std::vector<ActivitySpan> result = thin(std::move(spans), most_per_second, computing_);
+  const std::vector<ActivitySpan> few = thin(joined(rounds), most_per_second, rounds_);
+  result.insert(result.end(), few.begin(), few.end());
+  std::ranges::stable_sort(result, {}, &ActivitySpan::begin);
+  return result;
 }
 
 struct Activity::Core {

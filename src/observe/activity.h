@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,9 +22,22 @@ struct ActivitySpan {
   bool operator==(const ActivitySpan&) const = default;
 };
 
-// At most so many spans for each second that they cover, of computing and of rounds each. Where there are more, time is
-// cut into slots, each of which shows what most of it was spent on, or nothing if that is nothing. In order of begin.
-std::vector<ActivitySpan> thinned(std::vector<ActivitySpan> spans, double most_per_second);
+// Makes fewer spans of many, which come bit by bit. Where there are too many, time is cut into slots, each of which
+// shows one kind, or nothing: whichever has been shown for less than it took by most, so that what each has of the time
+// stays the same in the long run, however short its spans are.
+class Thinning {
+ public:
+  // At most so many for each second that they cover, of computing and of rounds each. In order of begin.
+  std::vector<ActivitySpan> operator()(std::vector<ActivitySpan> spans, double most_per_second);
+
+ private:
+  // Seconds that each kind was not shown for yet, or too long if less than none; behind them, those of nothing.
+  using Owed = std::array<double, kActivityKinds + 1>;
+  static std::vector<ActivitySpan> in_slots(const std::vector<ActivitySpan>& spans, double length, Owed& owed);
+  static std::vector<ActivitySpan> thin(std::vector<ActivitySpan> spans, double most_per_second, Owed& owed);
+
+  Owed computing_{}, rounds_{};
+};
 
 // Remembers what was done since somebody last asked, a few thousand spans at most; what exceeds them is forgotten.
 // Thread-safe.

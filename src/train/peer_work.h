@@ -190,7 +190,8 @@ class PeerWork final : public swarm::Work {
   std::deque<Saving> unkept_;
   Signal kept_;
   std::unique_ptr<observe::Trace> trace_;
-  std::unique_ptr<observe::Activity> activity_;                         // if somebody may look on,
+  std::unique_ptr<observe::Activity> activity_;  // if somebody may look on,
+  observe::Thinning thinning_;
   Alarm telling_;                                                       // which is told now and then,
   std::uint64_t logged_ = 0;                                            // with the lines of the log that are new
   std::optional<Clusters> clusters_;                                    // of the plan

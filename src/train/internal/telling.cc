@@ -67,7 +67,7 @@ void PeerWork::tell_activity() {
   telling_.set(network_.now() + kBetweenActivities, [this] { tell_activity(); });
   wire::Activity message{.resident = static_cast<std::uint64_t>(observe::resident_memory())};
   const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-  for (const observe::ActivitySpan& span : observe::thinned(activity_->take(), kSpansPerSecond)) {
+  for (const observe::ActivitySpan& span : thinning_(activity_->take(), kSpansPerSecond)) {
     if (message.spans.size() == wire::kMaxDoneSpans) break;
     message.spans.push_back({.kind = static_cast<std::uint32_t>(span.kind),
                              .begin = std::max(0.0, now - span.begin),
