@@ -6,16 +6,19 @@
 #include <mutex>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 namespace rookery::observe {
 namespace {
 
 constexpr std::size_t kMostSpans = 4096;
+constexpr double kShortestWait = 1e-4;  // seconds, within something else
 
 std::optional<ActivityKind> kind_of(std::string_view what) {
   if (what == "forward") return ActivityKind::kForward;
   if (what == "backward" || what == "forward and backward") return ActivityKind::kBackward;
   if (what == "update") return ActivityKind::kUpdate;
+  if (what.starts_with("wait")) return ActivityKind::kWait;
   return std::nullopt;
 }
 
@@ -35,7 +38,7 @@ std::vector<ActivitySpan> joined(const std::vector<ActivitySpan>& spans) {
 }  // namespace
 
 const char* name_of(ActivityKind kind) {
-  static constexpr std::array<const char*, kActivityKinds> kNames = {"forward", "backward", "update", "round"};
+  static constexpr std::array<const char*, kActivityKinds> kNames = {"forward", "backward", "update", "round", "wait"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -98,16 +101,62 @@ std::vector<ActivitySpan> Thinning::operator()(std::vector<ActivitySpan> spans, 
 }
 
 struct Activity::Core {
+  // What has not ended yet, and when what has not been remembered of it began.
+  struct Open {
+    std::uint64_t number = 0;
+    ActivityKind kind{};
+    double begin = 0, since = 0;
+  };
+
   std::function<double()> seconds;
   std::mutex mutex;  // spans end on the network's thread and on the computing one
   std::vector<ActivitySpan> spans{};
+  std::vector<Open> open{};  // of computing, each within the one before
+  std::uint64_t begun = 0;
 
-  std::function<void()> begin(std::shared_ptr<Core> self, ActivityKind kind) {
-    return [self = std::move(self), kind, begin = seconds()] {
+  void remember(ActivityKind kind, double begin, double end) {
+    if (begin < end && spans.size() < kMostSpans) spans.push_back({kind, begin, end});
+  }
+
+  // As far as it has gone on.
+  void remember_open(double now) {
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      remember(open[i].kind, open[i].since, i + 1 < open.size() ? open[i + 1].begin : now);
+      open[i].since = now;
+    }
+  }
+
+  std::function<void()> begin_round(std::shared_ptr<Core> self) {
+    return [self = std::move(self), begin = seconds()] {
       const double end = self->seconds();
       const std::lock_guard lock(self->mutex);
-      if (self->spans.size() < kMostSpans) self->spans.push_back({kind, begin, end});
+      self->remember(ActivityKind::kRound, begin, end);
     };
+  }
+
+  std::function<void()> begin(std::shared_ptr<Core> self, ActivityKind kind) {
+    const double now = seconds();
+    const std::lock_guard lock(mutex);
+    open.push_back({.number = ++begun, .kind = kind, .begin = now, .since = now});
+    return [self = std::move(self), number = begun] {
+      const double end = self->seconds();
+      const std::lock_guard inner_lock(self->mutex);
+      self->end(number, end);
+    };
+  }
+
+  void end(std::uint64_t number, double now) {
+    const auto found = std::ranges::find(open, number, &Open::number);
+    if (found == open.end()) return;  // what it was within has ended before
+    const Open own = *found;
+    Open* around = found != open.begin() ? &*(found - 1) : nullptr;
+    open.erase(found, open.end());
+    if (around != nullptr && own.kind == ActivityKind::kWait && now - own.begin < kShortestWait) return;
+    if (around != nullptr) {
+      remember(around->kind, around->since, own.begin);
+      around->since = now;
+    }
+    remember(own.kind, own.since, now);
   }
 };
 
@@ -123,11 +172,13 @@ BeginSpan Activity::computing() {
 }
 
 BeginSpan Activity::rounds() {
-  return [core = core_](std::string_view, std::uint64_t) { return core->begin(core, ActivityKind::kRound); };
+  return [core = core_](std::string_view, std::uint64_t) { return core->begin_round(core); };
 }
 
 std::vector<ActivitySpan> Activity::take() {
+  const double now = core_->seconds();
   const std::lock_guard lock(core_->mutex);
+  core_->remember_open(now);
   return std::exchange(core_->spans, {});
 }
 

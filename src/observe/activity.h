@@ -10,9 +10,9 @@
 
 namespace rookery::observe {
 
-// What a peer does, as far as a timeline shows it. Rounds go on beside the rest.
-enum class ActivityKind : std::uint8_t { kForward, kBackward, kUpdate, kRound };
-inline constexpr std::size_t kActivityKinds = 4;
+// What a peer does, as far as a timeline shows it. Rounds go on beside the rest. Peers tell it by these numbers.
+enum class ActivityKind : std::uint8_t { kForward, kBackward, kUpdate, kRound, kWait };
+inline constexpr std::size_t kActivityKinds = 5;
 const char* name_of(ActivityKind kind);
 
 struct ActivitySpan {
@@ -45,10 +45,12 @@ class Activity {
  public:
   explicit Activity(std::function<double()> seconds);
 
-  // Spans that are called "forward", "backward", "forward and backward" or "update" count as such, and no others.
+  // Spans that are called "forward", "backward", "forward and backward", "update" or "wait …" count as such, and no
+  // others. One within another takes its time away from that; waits within others that nobody could see are left out.
   BeginSpan computing();
   BeginSpan rounds();  // all of them, whatever they are called
 
+  // What still goes on, too, as far as it has: a round when it has ended.
   std::vector<ActivitySpan> take();
 
  private:

@@ -25,8 +25,62 @@ TEST(ActivityTest, RemembersWhatWasDoneUntilAsked) {
     now = 3;
   }
   round();
-  EXPECT_THAT(activity.take(), ElementsAre(ActivitySpan{kForward, 1, 2}, ActivitySpan{kRound, 1, 3}));
+  EXPECT_THAT(activity.take(),
+              ElementsAre(ActivitySpan{kForward, 1, 2}, ActivitySpan{kWait, 2, 3}, ActivitySpan{kRound, 1, 3}));
   EXPECT_THAT(activity.take(), IsEmpty());
+}
+
+TEST(ActivityTest, WaitsTakeTheirTimeAwayFromWhatTheyAreWithin) {
+  double now = 0;
+  Activity activity([&] { return now; });
+  const BeginSpan computing = activity.computing();
+  {
+    const Span update(computing, "update", 0);
+    now = 1;
+    {
+      const Span waits(computing, "wait for others", 0);
+      now = 3;
+    }
+    now = 4;
+    {
+      const Span waits(computing, "wait for others", 0);  // who have come already
+      now += 1e-6;
+    }
+    const Span other(computing, "evaluation", 0);  // is not shown
+    now = 5;
+  }
+  EXPECT_THAT(activity.take(),
+              ElementsAre(ActivitySpan{kUpdate, 0, 1}, ActivitySpan{kWait, 1, 3}, ActivitySpan{kUpdate, 3, 5}));
+}
+
+TEST(ActivityTest, TellsWhatStillGoesOn) {
+  double now = 0;
+  Activity activity([&] { return now; });
+  const BeginSpan computing = activity.computing();
+  const auto update = computing("update", 0);
+  now = 1;
+  const auto waits = computing("wait for others", 0);
+  now = 2;
+  EXPECT_THAT(activity.take(), ElementsAre(ActivitySpan{kUpdate, 0, 1}, ActivitySpan{kWait, 1, 2}));
+  now = 3;
+  waits();
+  now = 4;
+  EXPECT_THAT(activity.take(), ElementsAre(ActivitySpan{kWait, 2, 3}, ActivitySpan{kUpdate, 3, 4}));
+  now = 5;
+  update();
+  EXPECT_THAT(activity.take(), ElementsAre(ActivitySpan{kUpdate, 4, 5}));
+}
+
+TEST(ActivityTest, SpansMayEndAfterWhatTheyBeganIn) {
+  double now = 0;
+  Activity activity([&] { return now; });
+  const BeginSpan computing = activity.computing();
+  const auto update = computing("update", 0), waits = computing("wait", 0);
+  now = 1;
+  update();
+  now = 2;
+  waits();
+  EXPECT_THAT(activity.take(), ElementsAre(ActivitySpan{kUpdate, 0, 1}));
 }
 
 TEST(ActivityTest, HasABound) {

@@ -188,6 +188,7 @@ MicroBatch Member::described(std::uint64_t number) {
 
 Task<> Member::wait_for(Task<> task) {
   const Time before = clock_.now();
+  const Span span(watch_, "wait for others", turn_);
   co_await std::move(task);
   waited_ += clock_.now() - before;
 }
@@ -216,6 +217,7 @@ Task<> Member::run(std::int64_t until, Gate gate, Report report) {
       auto pulling = pull_until(turn_ + 1);
       co_await std::move(pulling);
     } else {
+      const Span span(watch_, "wait for others", turn_);
       auto waiting = connections_.cluster.training->changed().wait();
       co_await std::move(waiting);
     }

@@ -94,7 +94,10 @@ class Member final : private pipeline::StageWork {
   Task<> begin_again(Start start, ClusterConnections cluster);
 
   // What it does is watched from now on.
-  void watch(BeginSpan actions) { runner_.watch(std::move(actions)); }
+  void watch(BeginSpan actions) {
+    watch_ = actions;
+    runner_.watch(std::move(actions));
+  }
 
   // Takes steps until `until` are done, or the gate lets no other begin; each is reported when it is done. What it sent
   // and received is for whoever has the links to say. Before and after, nothing is on its way in the pipeline.
@@ -191,6 +194,8 @@ class Member final : private pipeline::StageWork {
   Passing passing_;
   Gate gate_;
   Report report_;
+
+  BeginSpan watch_;
 
   std::uint64_t turn_ = 0;               // turns done
   std::deque<std::uint64_t> turns_;      // of the next updates, as far as they have been looked at

@@ -143,8 +143,8 @@ describe("the dashboard of a swarm", kLimit, () => {
       const drawn = () => Promise.all(colours.map((colour) => page.pixels(canvas, colour, lane)));
       await until(`row ${row} is drawn`, async () => (await drawn()).every(({ same }) => same > 100), drawn);
       const shares = () => rows.nth(row).locator("td.share").evaluateAll((cells) => cells.map((cell) => Number.parseFloat(cell.textContent)));
-      const isWhole = ([rest, forward, backward, update]) =>
-        forward > 0 && backward > 0 && update > 0 && Math.abs(rest + forward + backward + update - 100) < 3; // each is rounded
+      const isWhole = ([wait, forward, backward, update, , rest]) =>
+        wait > 0 && forward > 0 && backward > 0 && update > 0 && Math.abs(wait + forward + backward + update + rest - 100) < 4; // each is rounded
       await until(`shares in row ${row} that are those of all its time`, async () => isWhole(await shares()), shares);
     }
     await page.screenshot("time");

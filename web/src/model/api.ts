@@ -88,7 +88,7 @@ export interface Series {
   rows: Row[];
 }
 
-export type SpanKind = "forward" | "backward" | "update" | "round";
+export type SpanKind = "forward" | "backward" | "update" | "wait" | "round";
 export type Span = [kind: SpanKind, begin: number, end: number];
 
 export interface SwarmEvent {

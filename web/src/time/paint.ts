@@ -8,7 +8,7 @@ export const kRowHeight = 28;
 export const kHeadHeight = 30;
 
 const kLanes: { kinds: SpanKind[]; top: number; height: number }[] = [
-  { kinds: ["forward", "backward", "update"], top: 3, height: 16 },
+  { kinds: ["forward", "backward", "update", "wait"], top: 3, height: 16 },
   { kinds: ["round"], top: 20, height: 4 },
 ];
 

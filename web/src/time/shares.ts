@@ -3,9 +3,9 @@ import type { Span, SpanKind } from "../model/api";
 export type Shares = Record<SpanKind | "rest", number>;
 
 // What part of the time between two moments a peer spent on what. Rounds may go on beside the others; the rest is neither forward nor
-// backward nor update: it waits, evaluates, or saves a checkpoint.
+// backward nor update, nor does it wait: it evaluates, or saves a checkpoint.
 export function sharesOf(spans: Span[], from: number, to: number): Shares {
-  const shares: Shares = { forward: 0, backward: 0, update: 0, round: 0, rest: 1 };
+  const shares: Shares = { forward: 0, backward: 0, update: 0, wait: 0, round: 0, rest: 1 };
   const whole = to - from;
   if (whole <= 0) return shares;
   for (const [kind, begin, end] of spans) {
@@ -13,7 +13,7 @@ export function sharesOf(spans: Span[], from: number, to: number): Shares {
     if (seconds > 0 && kind in shares) shares[kind] += seconds / whole;
   }
   shares.round = Math.min(1, shares.round); // several may overlap
-  shares.rest = Math.max(0, 1 - shares.forward - shares.backward - shares.update);
+  shares.rest = Math.max(0, 1 - shares.forward - shares.backward - shares.update - shares.wait);
   return shares;
 }
 

@@ -2,12 +2,17 @@ import { expect, it } from "vitest";
 import { sharesOf, toldBetween } from "./shares";
 
 it("sums up what lies between two moments", () => {
-  const shares = sharesOf([["forward", -1, 1], ["backward", 1, 4], ["update", 4, 5], ["round", 0, 6], ["forward", 9, 12]], 0, 10);
+  const shares = sharesOf(
+    [["forward", -1, 1], ["backward", 1, 4], ["update", 4, 5], ["round", 0, 6], ["wait", 5, 7], ["forward", 9, 12]],
+    0,
+    10,
+  );
   expect(shares.forward).toBeCloseTo(0.2);
   expect(shares.backward).toBeCloseTo(0.3);
   expect(shares.update).toBeCloseTo(0.1);
   expect(shares.round).toBeCloseTo(0.6);
-  expect(shares.rest).toBeCloseTo(0.4);
+  expect(shares.wait).toBeCloseTo(0.2);
+  expect(shares.rest).toBeCloseTo(0.2);
 });
 
 it("is all rest without spans", () => {

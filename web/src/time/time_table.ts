@@ -4,11 +4,12 @@ import { percent } from "../page/format";
 import type { Shares } from "./shares";
 
 const kColumns: [kind: keyof Shares, words: string][] = [
-  ["rest", "the rest"],
+  ["wait", "waiting"],
   ["forward", "forward"],
   ["backward", "backward"],
   ["update", "update"],
   ["round", "rounds"],
+  ["rest", "the rest"],
 ];
 
 interface Row {

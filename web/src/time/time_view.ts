@@ -116,8 +116,9 @@ function legend(): HTMLElement {
     ["forward", "forward"],
     ["backward", "backward"],
     ["update", "update"],
+    ["wait", "waiting for others"],
     ["round", "round (the thin line below)"],
-    ["empty", "waiting, evaluations, checkpoints"],
+    ["empty", "evaluations, checkpoints"],
   ]) {
     keys.append(html("li", {}, html("span", { class: `block ${kind}` }), words));
   }
