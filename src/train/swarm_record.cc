@@ -111,7 +111,7 @@ void SwarmRecord::relieved(const std::string& peer) {
 void SwarmRecord::lost(const std::string& peer, const std::string& why) {
   const bool is_relieved = relieved_.erase(peer) > 0;
   if (!is_relieved) note("lost", peer, why);
-  cause_ = fmt::format("{} was lost", peer);
+  cause_ = fmt::format("{} was {}", peer, is_relieved ? "relieved" : "lost");
   if (options_.changing) return;  // see pauses()
   say(fmt::format("{} {}: {}", peer, is_relieved ? "has gone" : "was lost", why));
   const auto found = peers_.find(peer);
@@ -170,7 +170,9 @@ void SwarmRecord::write_planned(const wire::Plan& plan, const std::string& why, 
   Json more = {{"generation", plan.generation}, {"reason", why}};
   if (!what.empty() && plan.step_seconds > 0) more["predicted_step_seconds"] = plan.step_seconds;
   write_event("planned", "",
-              fmt::format("generation {}, as {}{}{}", plan.generation, why, what.empty() ? "" : ": ", what), more);
+              fmt::format("generation {}{}{}{}{}", plan.generation, why.empty() ? "" : ", as ", why,
+                          what.empty() ? "" : ": ", what),
+              more);
   cause_.clear();
 }
 

@@ -169,6 +169,12 @@ TEST_F(SwarmRecordTest, WhoeverIsRelievedIsNoFailure) {
   record_->lost("barn", "stood in, and somebody has come for its place");
   EXPECT_EQ(events("relieved").size(), 1u);
   EXPECT_TRUE(events("lost").empty());
+  replan(1);
+  EXPECT_EQ(events("planned").back()["reason"], "barn was relieved");
+  ++plan_.generation;  // and nobody knows why
+  record_->replanned(plan_);
+  EXPECT_EQ(events("planned").back()["reason"], "");
+  EXPECT_EQ(events("planned").back()["text"], "generation 3");
 }
 
 TEST_F(SwarmRecordTest, WhatIsDoneAgainCountsOnce) {
