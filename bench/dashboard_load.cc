@@ -76,7 +76,7 @@ void step(dashboard::Dashboard& shown, std::int64_t number, double at) {
         spans.push_back({observe::ActivityKind::kBackward, begin + 0.015, begin + 0.04});
         spans.push_back({observe::ActivityKind::kUpdate, begin + 0.04, begin + 0.042});
       }
-      view.add_spans(name_of(i), std::move(spans));
+      view.add_spans(name_of(i), std::move(spans), at);
       view.peer(name_of(i)).resident = 200'000'000 + count;
       for (auto& [ends, link] : view.links) {
         if (ends.first == name_of(i)) link.rate.add(at, count * 20'000);

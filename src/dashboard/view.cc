@@ -66,8 +66,10 @@ Json json_of(const std::string& name, const PeerView& peer, double seconds) {
   object["cores"] = peer.cores;
   object["speed"] = peer.speed;
   object["stands_in"] = peer.stands_in;
-  object["memory"] = {
-      {"resident", or_null(peer.resident)}, {"planned", or_null(peer.planned)}, {"limit", or_null(peer.limit)}};
+  object["memory"] = {{"resident", or_null(peer.resident)},
+                      {"planned", or_null(peer.planned)},
+                      {"limit", or_null(peer.limit)},
+                      {"available", or_null(peer.available)}};
   object["step"] = peer.step;
   object["step_seconds"] = rounded(peer.step_seconds);
   object["compute_seconds"] = rounded(peer.compute_seconds);
@@ -191,6 +193,7 @@ PeerView& View::peer(const std::string& name) {
         std::ranges::find_if(peers_, [](const auto& entry) { return entry.second.is_gone() && !entry.second.place; });
     if (useless != peers_.end()) {
       spans_.erase(useless->first);
+      new_spans_.erase(useless->first);
       thinning_.erase(useless->first);
       peers_.erase(useless);
     }
@@ -221,32 +224,58 @@ void View::carried(double seconds, const std::string& from, const std::string& t
   before = sum;
 }
 
+void View::observed(const std::string& from, const std::string& to, double bandwidth, double latency) {
+  const auto found = links.find({from, to});
+  if (found == links.end() || found->second.is_measured) return;
+  if (bandwidth > 0) found->second.bandwidth = bandwidth;
+  if (latency > 0) found->second.latency = latency;
+}
+
+// The median of the last ones: one in which there was a pause counts no more than others.
 void View::add_step(const observe::StepMetrics& metrics) {
-  constexpr double kNew = 0.05;
+  constexpr std::size_t kLastSteps = 31;
   if (plan && last_step_ && metrics.step == last_step_->step + 1) {
-    const double took = metrics.seconds - last_step_->seconds;
-    auto& measured = plan->measured_step_seconds;
-    measured = measured ? *measured + kNew * (took - *measured) : took;
+    step_seconds_.push_back(metrics.seconds - last_step_->seconds);
+    if (step_seconds_.size() > kLastSteps) step_seconds_.pop_front();
+    std::vector<double> sorted(step_seconds_.begin(), step_seconds_.end());
+    std::ranges::nth_element(sorted, sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2));
+    plan->measured_step_seconds = sorted[sorted.size() / 2];
   }
   series_.add(metrics);
   run.step = metrics.step;
   last_step_ = metrics;
   if (metrics.eval_loss) eval_loss_ = metrics.eval_loss;
+  if (metrics.consensus_distance) consensus_distance_ = metrics.consensus_distance;
+  if (metrics.drift) drift_ = metrics.drift;
 }
 
-void View::add_spans(const std::string& name, std::vector<observe::ActivitySpan> added) {
+void View::add_spans(const std::string& name, std::vector<observe::ActivitySpan> added, double seconds) {
   const double each =
       std::clamp(kSpansShown / static_cast<double>(std::max<std::size_t>(1, peers_.size())), 4.0, 100.0);
+  std::erase_if(added, [&](const auto& span) { return span.end < seconds - kSpanSeconds; });
+  forget_old_spans(seconds);
+  if (added.empty()) return;
   added = thinning_[name](std::move(added), each);
   std::deque<observe::ActivitySpan>& known = spans_[name];
+  known.insert(known.end(), added.begin(), added.end());
+  while (known.size() > kMostSpans) known.pop_front();
   std::vector<observe::ActivitySpan>& fresh = new_spans_[name];
-  for (const observe::ActivitySpan& span : added) {
-    known.push_back(span);
-    if (fresh.size() < kMostSpans) fresh.push_back(span);
-  }
-  while (!known.empty() && (known.size() > kMostSpans || known.front().end < known.back().end - kSpanSeconds)) {
-    known.pop_front();
-  }
+  fresh.insert(fresh.end(), added.begin(), added.end());
+  if (fresh.size() > kMostSpans) fresh.resize(kMostSpans);
+}
+
+// Of all: who has gone says nothing more. Once in a while, as there may be many. Those that nobody has asked for go,
+// too.
+void View::forget_old_spans(double seconds) {
+  if (seconds < forgot_spans_ + 1) return;
+  forgot_spans_ = seconds;
+  const auto is_old = [&](const observe::ActivitySpan& span) { return span.end < seconds - kSpanSeconds; };
+  for (auto& [name, known] : spans_) std::erase_if(known, is_old);
+  for (auto& [name, fresh] : new_spans_) std::erase_if(fresh, is_old);
+  const auto is_empty = [](const auto& entry) { return entry.second.empty(); };
+  std::erase_if(spans_, is_empty);
+  std::erase_if(new_spans_, is_empty);
+  std::erase_if(thinning_, [&](const auto& entry) { return !spans_.contains(entry.first); });
 }
 
 void View::add_event(double seconds, const std::string& event, const std::string& peer_name, const std::string& text) {
@@ -283,6 +312,8 @@ Json brief_of(const View& view, double seconds) {
   state["series"] = {{"columns", kColumns}, {"stride", view.series().stride()}, {"rows", Json::array()}};
   if (view.series().latest()) state["series"]["rows"].push_back(latest_of(view));
   state["eval_loss"] = rounded(view.eval_loss());
+  state["consensus_distance"] = rounded(view.consensus_distance());
+  state["drift"] = rounded(view.drift());
   Json& events = state["events"] = Json::array();
   const std::size_t skipped = view.events().size() - std::min(view.events().size(), kLastEvents);
   for (std::size_t i = skipped; i < view.events().size(); ++i) events.push_back(json_of(view.events()[i]));

@@ -76,6 +76,8 @@ struct PeerView {
   double speed = 1;
   bool stands_in = false;
   std::optional<std::uint64_t> resident{}, planned{}, limit{};
+  std::optional<std::uint64_t>
+      available{};        // with what was free on its computer when it came: the limit of who has none
   std::uint64_t own = 0;  // of that, what the program took before it held any layer
   std::uint64_t step = 0;
   std::optional<double> step_seconds{}, compute_seconds{}, wait_seconds{};
@@ -97,6 +99,7 @@ struct LinkView {
   std::string kind{};      // "pipeline", "ring" or "both"
   bool is_planned = true;  // else it is there only while it carries something: View::carried()
   Rate rate{};
+  bool is_measured = false;                      // for the plan; else the rest is what its ends have seen it carry
   std::optional<double> bandwidth{}, latency{};  // bytes/s, seconds
 };
 
@@ -128,8 +131,11 @@ class View {
   // than before, until it has gone quiet.
   void carried(double seconds, const std::string& from, const std::string& to, std::uint64_t sum);
 
-  // What it did; as much of it as can be seen.
-  void add_spans(const std::string& peer, std::vector<observe::ActivitySpan> spans);
+  // What a link seems to be able to do, for one that nobody has measured; what is not known is 0.
+  void observed(const std::string& from, const std::string& to, double bandwidth, double latency);
+
+  // What it did; as much of it as can be seen. What was long ago is forgotten, of all peers.
+  void add_spans(const std::string& peer, std::vector<observe::ActivitySpan> spans, double seconds);
 
   void add_event(double seconds, const std::string& event, const std::string& peer, const std::string& text);
 
@@ -137,10 +143,14 @@ class View {
   const Spans& spans() const { return spans_; }
   const std::deque<EventView>& events() const { return events_; }
   const std::optional<observe::StepMetrics>& last_step() const { return last_step_; }
-  std::optional<double> eval_loss() const { return eval_loss_; }
+  std::optional<double> eval_loss() const { return eval_loss_; }  // the last there was, as are these
+  std::optional<double> consensus_distance() const { return consensus_distance_; }
+  std::optional<double> drift() const { return drift_; }
 
  private:
   friend class Changes;
+
+  void forget_old_spans(double seconds);
 
   std::map<std::string, PeerView> peers_;
   std::map<Links::key_type, std::uint64_t> unplanned_;  // what links that no plan has had carried when last looked at
@@ -148,10 +158,12 @@ class View {
   Spans spans_;
   std::map<std::string, observe::Thinning> thinning_;
   std::map<std::string, std::vector<observe::ActivitySpan>> new_spans_;  // since Changes last looked
+  double forgot_spans_ = 0;                                              // when it last did
   std::deque<EventView> events_;
   std::uint64_t events_so_far_ = 0;
   std::optional<observe::StepMetrics> last_step_;
-  std::optional<double> eval_loss_;
+  std::deque<double> step_seconds_;  // of late
+  std::optional<double> eval_loss_, consensus_distance_, drift_;
 };
 
 // All of it.

@@ -26,7 +26,7 @@ class ViewTest : public testing::Test {
 TEST_F(ViewTest, StateHasEverything) {
   view_.add_step({.step = 1, .loss = 2.5, .seconds = 1});
   view_.add_event(1.5, "lost", "cellar", "is silent");
-  view_.add_spans("attic", {{observe::ActivityKind::kForward, 1, 1.25}});
+  view_.add_spans("attic", {{observe::ActivityKind::kForward, 1, 1.25}}, 2);
   view_.links[{"attic", "cellar"}] = {.kind = "ring", .bandwidth = 1e6};
   const Json state = state_of(view_, 2);
   EXPECT_EQ(state["run"]["phase"], "training");
@@ -155,14 +155,57 @@ TEST_F(ViewTest, StrangersCannotFillIt) {
     stranger.state = PeerView::State::kRefused;
     stranger.say(std::string(100'000, 'x'));
     view_.add_event(i, "refused", fmt::format("stranger-{}", i), std::string(100'000, 'y'));
-    view_.add_spans("attic", std::vector<observe::ActivitySpan>(
-                                 100, {observe::ActivityKind::kForward, double(i), double(i) + 0.01}));
+    view_.add_spans(
+        "attic",
+        std::vector<observe::ActivitySpan>(100, {observe::ActivityKind::kForward, double(i), double(i) + 0.01}),
+        double(i));
   }
   EXPECT_LE(view_.peers().size(), 2048);
   EXPECT_TRUE(view_.peers().contains("attic"));
   EXPECT_LE(view_.events().size(), 500);
   EXPECT_LE(view_.spans().at("attic").size(), 4000);
   EXPECT_LT(state_of(view_, 0).dump().size(), std::size_t{16} << 20);
+}
+
+TEST_F(ViewTest, SpansOfLongAgoAreForgottenOfAll) {
+  const auto shown = [&] { return state_of(view_, 0)["spans"]; };
+  view_.add_spans("attic", {{observe::ActivityKind::kForward, 1, 2}}, 2);
+  view_.add_spans("cellar", {{observe::ActivityKind::kForward, 1, 2}}, 2);
+  view_.add_spans("attic", {{observe::ActivityKind::kForward, 50, 51}}, 51);
+  EXPECT_EQ(shown()["cellar"].size(), 1);
+  view_.add_spans("attic", {{observe::ActivityKind::kForward, 99, 100}}, 100);
+  EXPECT_FALSE(shown().contains("cellar"));
+  EXPECT_EQ(shown()["attic"].size(), 2);
+  view_.add_spans("cellar", {{observe::ActivityKind::kForward, 1, 2}}, 100);  // comes late
+  EXPECT_FALSE(shown().contains("cellar"));
+  EXPECT_EQ((*changes_.since_last(view_, 100))["spans"].size(), 1);  // nor does anybody hear of it
+}
+
+TEST_F(ViewTest, PausesAreNoPartOfAStep) {
+  view_.plan.emplace();
+  double seconds = 0;
+  for (std::int64_t i = 1; i <= 20; ++i) view_.add_step({.step = i, .loss = 1, .seconds = seconds += 0.5});
+  view_.add_step({.step = 21, .loss = 1, .seconds = seconds += 1000});
+  EXPECT_EQ(view_.plan->measured_step_seconds, 0.5);
+  for (std::int64_t i = 22; i <= 60; ++i) view_.add_step({.step = i, .loss = 1, .seconds = seconds += 2});
+  EXPECT_EQ(view_.plan->measured_step_seconds, 2);
+}
+
+TEST_F(ViewTest, LinksThatNobodyMeasuredAreWhatTheyWereSeenToCarry) {
+  view_.links[{"attic", "cellar"}] = {.kind = "ring"};
+  view_.links[{"cellar", "attic"}] = {.kind = "ring", .is_measured = true, .bandwidth = 5e6};
+  view_.observed("attic", "cellar", 0, 0.01);
+  view_.observed("cellar", "attic", 1e6, 0.01);
+  view_.observed("attic", "nobody", 1e6, 0.01);
+  Json links = state_of(view_, 1)["links"];
+  EXPECT_EQ(links.size(), 2);
+  EXPECT_EQ(links[0]["bandwidth"], nullptr);
+  EXPECT_EQ(links[0]["latency"], 0.01);
+  EXPECT_EQ(links[1]["bandwidth"], 5e6);
+  view_.observed("attic", "cellar", 2e6, 0);
+  links = state_of(view_, 1)["links"];
+  EXPECT_EQ(links[0]["bandwidth"], 2e6);
+  EXPECT_EQ(links[0]["latency"], 0.01);
 }
 
 TEST_F(ViewTest, RatesFollowSums) {

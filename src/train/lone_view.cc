@@ -39,8 +39,8 @@ void LoneView::step(const observe::StepMetrics& metrics) {
   const double now = dashboard_.seconds();
   if (now - told_ < kBetween) return;
   told_ = now;
-  dashboard_.show([spans = activity_.take(), resident = observe::resident_memory()](View& view, double) {
-    view.add_spans(kName, spans);
+  dashboard_.show([spans = activity_.take(), resident = observe::resident_memory()](View& view, double seconds) {
+    view.add_spans(kName, spans, seconds);
     view.peer(kName).resident = static_cast<std::uint64_t>(resident);
   });
 }

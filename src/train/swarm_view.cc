@@ -84,6 +84,7 @@ void SwarmView::ready(const std::string& peer, const wire::Ready& ready) {
     shown.speed = ready.speed;
     shown.resident = ready.resident;
     shown.own = ready.resident;
+    if (ready.available > 0) shown.available = ready.resident + ready.available;
   });
 }
 
@@ -163,11 +164,16 @@ void SwarmView::show_links(const wire::Plan& plan) {
     if (found == measured.links.end()) continue;
     link.bandwidth = found->second.bandwidth;
     link.latency = found->second.latency;
+    link.is_measured = true;
   }
   dashboard_.show([links = std::move(links)](View& view, double) mutable {
     for (auto& [ends, link] : links) {
       const auto before = view.links.find(ends);
-      if (before != view.links.end()) link.rate = before->second.rate;
+      if (before == view.links.end()) continue;
+      link.rate = before->second.rate;
+      if (link.is_measured) continue;
+      link.bandwidth = before->second.bandwidth;
+      link.latency = before->second.latency;
     }
     view.links = std::move(links);
   });
@@ -196,9 +202,10 @@ void SwarmView::stepped(const std::string& peer, const wire::StepReport& report)
 }
 
 void SwarmView::active(const std::string& peer, const wire::Activity& activity) {
-  std::vector<std::pair<std::string, std::uint64_t>> sent;
-  for (const wire::LinkTraffic& traffic : activity.traffic) {
-    if (traffic.peer < plan_.peers.size()) sent.emplace_back(plan_.peers[traffic.peer].contact.name, traffic.sent);
+  std::vector<std::pair<std::string, wire::LinkTraffic>> links;
+  for (const wire::LinkTraffic& link : activity.traffic) {
+    if (link.peer >= plan_.peers.size() || plan_.peers[link.peer].contact.name == peer) continue;
+    links.emplace_back(plan_.peers[link.peer].contact.name, link);
   }
   dashboard_.show([=](View& view, double seconds) {
     PeerView& shown = view.peer(peer);
@@ -208,11 +215,12 @@ void SwarmView::active(const std::string& peer, const wire::Activity& activity) 
     for (const wire::DoneSpan& span : activity.spans) {
       if (span.kind >= observe::kActivityKinds) continue;
       const double begin = seconds - span.begin;
-      spans.push_back({static_cast<observe::ActivityKind>(span.kind), begin, begin + span.seconds});
+      spans.push_back({static_cast<observe::ActivityKind>(span.kind), begin, std::min(seconds, begin + span.seconds)});
     }
-    view.add_spans(peer, std::move(spans));
-    for (const auto& [to, bytes] : sent) {
-      if (to != peer) view.carried(seconds, peer, to, bytes);
+    view.add_spans(peer, std::move(spans), seconds);
+    for (const auto& [other, link] : links) {
+      view.carried(seconds, peer, other, link.sent);
+      view.observed(other, peer, link.bandwidth, link.latency);
     }
   });
 }
@@ -231,11 +239,17 @@ void SwarmView::lost(const std::string& peer, const std::string& why) {
 }
 
 void SwarmView::held() {
-  dashboard_.show([](View& view, double) { view.run.phase = Phase::kPaused; });
+  dashboard_.show([](View& view, double seconds) {
+    view.run.phase = Phase::kPaused;
+    view.add_event(seconds, "paused", "", "");
+  });
 }
 
 void SwarmView::released() {
-  dashboard_.show([](View& view, double) { view.run.phase = Phase::kTraining; });
+  dashboard_.show([](View& view, double seconds) {
+    view.run.phase = Phase::kTraining;
+    view.add_event(seconds, "resumed", "", "");
+  });
 }
 
 void SwarmView::noted(const std::string& event, const std::string& peer, const std::string& text) {

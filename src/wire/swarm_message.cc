@@ -287,6 +287,8 @@ void write(const Activity& m, proto::SwarmMessage& out) {
     proto::Activity::Traffic& q = *p.add_traffic();
     q.set_peer(traffic.peer);
     q.set_sent(traffic.sent);
+    q.set_bandwidth(traffic.bandwidth);
+    q.set_latency(traffic.latency);
   }
   for (const std::string& line : m.log) p.add_log(line.substr(0, kMaxLogLineBytes));
 }
@@ -555,7 +557,10 @@ Activity read(const proto::Activity& p) {
     activity.spans.push_back({.kind = q.kind(), .begin = number(q.begin()), .seconds = number(q.seconds())});
   }
   for (const proto::Activity::Traffic& q : p.traffic()) {
-    activity.traffic.push_back({.peer = q.peer(), .sent = count(q.sent(), kMaxBytes)});
+    activity.traffic.push_back({.peer = q.peer(),
+                                .sent = count(q.sent(), kMaxBytes),
+                                .bandwidth = number(q.bandwidth()),
+                                .latency = number(q.latency())});
   }
   for (const std::string& line : p.log()) {
     if (line.size() > kMaxLogLineBytes) refuse("a long line");

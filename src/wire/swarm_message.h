@@ -350,6 +350,8 @@ struct DoneSpan {
 struct LinkTraffic {
   std::uint32_t peer = 0;  // rank of whom it sends to
   std::uint64_t sent = 0;  // bytes so far
+  // Of the way from there, as a peer sees it without measuring: bytes/s at best of late, and seconds. 0: not known.
+  double bandwidth = 0, latency = 0;
 
   bool operator==(const LinkTraffic&) const = default;
 };

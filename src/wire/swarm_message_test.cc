@@ -108,7 +108,7 @@ TEST(SwarmMessageTest, EveryMessageComesBackAsItWas) {
       Release{.save_after = 41, .holds_again = true},
       Activity{.resident = 1 << 20,
                .spans = {{.kind = 2, .begin = 0.75, .seconds = 0.25}},
-               .traffic = {{.peer = 1, .sent = 12345}},
+               .traffic = {{.peer = 1, .sent = 12345, .bandwidth = 1e6, .latency = 0.01}, {.peer = 2, .sent = 1}},
                .log = {"got 3 MiB from 2 peers"}},
       Stop{.reason = "interrupted"},
       Stop{.reason = "planned anew", .moves = true}};
@@ -151,6 +151,8 @@ TEST(SwarmMessageTest, WhatIsWrongIsRefused) {
                                            Surveyed{.links = {{.peer = 1, .bandwidth = -1}}},
                                            Surveyed{.crowding = -1},
                                            Surveyed{.culprit = "two words"},
+                                           Activity{.traffic = {{.peer = 1, .bandwidth = -1}}},
+                                           Activity{.traffic = {{.peer = 1, .latency = nan}}},
                                            Suspected{.culprit = "", .text = "nobody"},
                                            Suspected{.culprit = "two words"},
                                            StepReport{.step = 1, .lr = nan},

@@ -73,10 +73,11 @@ void PeerWork::tell_activity() {
                              .begin = std::max(0.0, now - span.begin),
                              .seconds = span.end - span.begin});
   }
-  for (std::size_t rank = 0; rank < part_.links->size(); ++rank) {
-    const net::Link* link = part_.links->at(rank);
-    if (link == nullptr || link->has_ended()) continue;
-    message.traffic.push_back({.peer = static_cast<std::uint32_t>(rank), .sent = carried(*link)});
+  for (const wire::SurveyedLink& link : links_as_they_are()) {
+    const net::Link& own = *part_.links->at(link.peer);
+    if (own.has_ended()) continue;
+    message.traffic.push_back(
+        {.peer = link.peer, .sent = carried(own), .bandwidth = link.bandwidth, .latency = link.latency});
   }
   message.log = log_lines_after(logged_, wire::kMaxLogLines);
   report_(message);

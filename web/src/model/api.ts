@@ -42,6 +42,7 @@ export interface Memory {
   resident: number | null;
   planned: number | null;
   limit: number | null;
+  available: number | null; // with what was free on its computer when it came
 }
 
 export interface Peer {

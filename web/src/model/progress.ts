@@ -12,15 +12,18 @@ export function secondsLeft(model: Model): number | null {
   return each ? each * (run.steps - run.step) : null;
 }
 
+// The median of the last rows: a pause is in one of them.
 function recentStepSeconds(model: Model): number | null {
   const steps = columnOf(model.series, "step");
   const seconds = columnOf(model.series, "seconds");
-  const last = model.series.rows - 1;
-  const first = Math.max(0, last - kRowsThatCount);
-  if (last <= first) return null;
-  const took = (seconds[last] ?? 0) - (seconds[first] ?? 0);
-  const done = (steps[last] ?? 0) - (steps[first] ?? 0);
-  return took > 0 && done > 0 ? took / done : null;
+  const each: number[] = [];
+  for (let row = Math.max(1, model.series.rows - kRowsThatCount); row < model.series.rows; row++) {
+    const took = (seconds[row] ?? 0) - (seconds[row - 1] ?? 0);
+    const done = (steps[row] ?? 0) - (steps[row - 1] ?? 0);
+    if (took > 0 && done > 0) each.push(took / done);
+  }
+  each.sort((a, b) => a - b);
+  return each.length === 0 ? null : each[Math.floor(each.length / 2)];
 }
 
 // By cluster, stage and name; those without a place come last.

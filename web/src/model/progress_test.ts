@@ -18,6 +18,10 @@ describe("secondsLeft", () => {
     expect(secondsLeft(modelWith([[90, 10], [100, 30]]))).toBeCloseTo(200);
   });
 
+  it("leaves out pauses", () => {
+    expect(secondsLeft(modelWith([[97, 10], [98, 12], [99, 1000], [100, 1002]]))).toBeCloseTo(200);
+  });
+
   it("follows the plan before there are rows", () => {
     expect(secondsLeft(modelWith([]))).toBeCloseTo(300);
   });

@@ -21,9 +21,15 @@ export class MemoryBars {
       const amount = memory[kind];
       setStyle(fill, "width", `${(((amount ?? 0) / most) * 100).toFixed(1)}%`);
       setHidden(bar, amount === null);
-      setText(text, amount === null ? (kind === "limit" ? "none" : kUnknown) : bytes(amount) + shareOf(kind, memory));
+      setText(text, amount === null ? withoutAmount(kind, memory) : bytes(amount) + shareOf(kind, memory));
     }
   }
+}
+
+// Who was given no limit may take what is free on its computer. There is no bar for that: it would dwarf the others.
+export function withoutAmount(kind: string, memory: Memory): string {
+  if (kind !== "limit") return kUnknown;
+  return memory.available === null ? "none" : `${bytes(memory.available)} (free on its computer)`;
 }
 
 function shareOf(kind: string, memory: Memory): string {
