@@ -1264,14 +1264,31 @@ class DashboardTest(SwarmProcessTest):
 
     def test_a_lone_run_can_be_watched_held_saved_and_stopped(self):
         self.PEERS = 1
-        swarm, url = self.show("sync.method=auto", "swarm.clusters=auto")
+        swarm, url = self.show("sync.method=auto", "swarm.clusters=auto", "train.checkpoint_every=100000")
         token = self.parts(url)[1]
         self.wait_until(lambda: self.state(url)["run"]["step"] > 3, "steps")
+        state = self.state(url)
+        self.assertGreater(state["plan"]["predicted_step_seconds"], 0)
+        memory = state["peers"][0]["memory"]
+        self.assertGreater(memory["planned"], 0)
+        self.assertGreater(memory["available"], memory["resident"])
+
         self.assertEqual(self.ask(url, "/api/pause", "POST", token)[0], 202)
-        self.assertEqual(self.state(url)["run"]["phase"], "paused")
-        self.assertEqual(self.ask(url, "/api/resume", "POST", token)[0], 202)
+        self.wait_until(lambda: self.state(url)["run"]["phase"] == "paused", "a pause")
+        held = self.state(url)["run"]["step"]
         self.assertEqual(self.ask(url, "/api/checkpoint", "POST", token)[0], 202)
-        self.wait_until(lambda: (self.folder / "run" / "checkpoints").exists() and self.checkpoints(), "a checkpoint")
+        events = lambda: [(event["event"], event["text"]) for event in self.state(url)["events"]]
+        self.wait_until(lambda: ("checkpoint", f"at step {held}") in events(), "a checkpoint")
+        self.assertTrue(self.checkpoints())
+        self.assertEqual(self.state(url)["run"]["phase"], "paused")
+        self.assertEqual(self.state(url)["run"]["step"], held)
+        self.assertEqual(self.ask(url, "/api/resume", "POST", token)[0], 202)
+        self.wait_until(lambda: self.state(url)["run"]["step"] > held + 3, "steps after the pause")
+        self.assertEqual([event for event, _ in events()], ["began", "paused", "checkpoint", "resumed"])
+        self.wait_until(lambda: any("checkpoint at step" in line for line in self.state(url)["peers"][0]["log"]), "its log")
+        self.assertLessEqual({"backward", "wait"}, {kind for kind, _, _ in self.state(url)["spans"]["peer-0"]})
+        self.assertEqual(self.ask(url, "/api/checkpoint", "POST", token)[0], 202)
+        self.wait_until(lambda: [event for event, _ in events()].count("checkpoint") == 2, "another checkpoint")
         self.stop(swarm, url)
 
     def test_whoever_is_lost_and_comes_is_shown(self):

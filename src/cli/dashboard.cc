@@ -98,6 +98,36 @@ std::unique_ptr<dashboard::Dashboard> dashboard_for(const Shown& run, Wishes wis
   return shown;
 }
 
+LoneDashboard::LoneDashboard(train::Run& run, const Shown& shown, train::RunWishes& wishes,
+                             const train::LonePlan& plan) {
+  dashboard_ = dashboard_for(shown, {.hold =
+                                         [&wishes] {
+                                           wishes.hold = true;
+                                           return Phase::kPausing;
+                                         },
+                                     .release = [&wishes] { wishes.hold = false; },
+                                     .save = [&wishes] { wishes.save = true; },
+                                     .stop = request_stop});
+  if (!dashboard_) return;
+  auto view = std::make_unique<train::LoneView>(*dashboard_, run.model().size(), plan);
+  view_ = view.get();
+  run.watch(view->computing());
+  run.add_watcher(*view);
+  run.add_sink(std::move(view));
+}
+
+train::RunOutcome LoneDashboard::show(const std::function<train::RunOutcome()>& train) {
+  if (view_ == nullptr) return train();
+  try {
+    train::RunOutcome outcome = train();
+    view_->over(Phase::kEnded, outcome.interrupted ? "it was stopped" : "");
+    return outcome;
+  } catch (const std::exception& error) {
+    view_->over(Phase::kFailed, error.what());
+    throw;
+  }
+}
+
 SwarmDashboard::SwarmDashboard(train::SwarmRun& run, const Shown& shown) {
   using Wish = train::SwarmRun::Wish;
   dashboard_ = dashboard_for(shown, {.hold =

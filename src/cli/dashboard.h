@@ -6,6 +6,7 @@
 
 #include "cli/run_output.h"
 #include "dashboard/dashboard.h"
+#include "train/lone_view.h"
 #include "train/swarm_view.h"
 
 namespace rookery::cli {
@@ -18,6 +19,20 @@ struct Wishes {
 
 // The dashboard of a run, and where it is, said on standard error; nothing if the settings want none.
 std::unique_ptr<dashboard::Dashboard> dashboard_for(const Shown& run, Wishes wishes);
+
+// The dashboard of a run of one peer, if there is to be one: for as long as this lasts.
+class LoneDashboard {
+ public:
+  // Before the run trains, which outlives this, as the wishes do.
+  LoneDashboard(train::Run& run, const Shown& shown, train::RunWishes& wishes, const train::LonePlan& plan);
+
+  // Trains, and shows how that ended. Throws what it throws.
+  train::RunOutcome show(const std::function<train::RunOutcome()>& train);
+
+ private:
+  std::unique_ptr<dashboard::Dashboard> dashboard_;
+  train::LoneView* view_ = nullptr;  // the run has it
+};
 
 // The dashboard of a swarm, if there is to be one: for as long as this lasts.
 class SwarmDashboard {

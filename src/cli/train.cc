@@ -8,7 +8,6 @@
 #include "train/chaos.h"
 #include "train/learner.h"
 #include "train/local_peers.h"
-#include "train/lone_view.h"
 #include "train/profile.h"
 #include "train/run.h"
 #include "train/swarm_run.h"
@@ -36,33 +35,17 @@ config::Settings load_settings(TrainOptions& options) {
   return options.settings.load();
 }
 
-std::unique_ptr<dashboard::Dashboard> lone_dashboard(train::Run& run, const Shown& shown, train::RunWishes& wishes) {
-  auto dashboard = dashboard_for(shown, {.hold =
-                                             [&wishes] {
-                                               wishes.hold = true;
-                                               return dashboard::Phase::kPaused;
-                                             },
-                                         .release = [&wishes] { wishes.hold = false; },
-                                         .save = [&wishes] { wishes.save = true; },
-                                         .stop = request_stop});
-  if (!dashboard) return nullptr;
-  auto view = std::make_unique<train::LoneView>(*dashboard, run.model().size());
-  run.watch(view->computing());
-  run.add_sink(std::move(view));
-  return dashboard;
-}
-
-// Seconds that a step takes a peer alone, by what this computer was measured to take for layers; nothing if a plan
-// could not have it, which need not keep it from training.
-std::optional<double> predicted_step(const train::Blueprint& blueprint) try {
+// How a peer alone would get on, by what this computer was measured to take for layers; nothing if a plan could not
+// have it, which need not keep it from training.
+std::optional<plan::Prediction> prediction_for(const train::Blueprint& blueprint) try {
   if (blueprint.settings.train.device != "cpu") return std::nullopt;
   train::warm_up();
   const train::Profile profile = train::current_profile(blueprint, train::user_cache() / "profiles");
   const plan::Swarm swarm = train::described_swarm(blueprint.settings, profile);
-  const double seconds =
-      train::options_for(blueprint, train::job_of(blueprint, profile.layers), swarm).front().prediction.step_seconds;
+  plan::Prediction prediction =
+      train::options_for(blueprint, train::job_of(blueprint, profile.layers), swarm).front().prediction;
   observe::forget_peak_memory();
-  return seconds;
+  return prediction;
 } catch (const InputError&) {
   return std::nullopt;
 }
@@ -70,9 +53,15 @@ std::optional<double> predicted_step(const train::Blueprint& blueprint) try {
 int train_alone(const TrainOptions& options, const config::Settings& settings, const train::RunDirectory& directory) {
   train::use_threads(settings.train.threads);
   train::Blueprint blueprint = train::make_blueprint(settings);
-  const std::optional<double> expected = predicted_step(blueprint);
+  const std::optional<plan::Prediction> expected = prediction_for(blueprint);
   train::Run run(std::move(blueprint), directory, options.resume);
-  if (expected) run.expect(*expected);
+  train::LonePlan plan;
+  if (!settings.peers.empty()) plan.limit = settings.peers.front().memory;
+  if (expected) {
+    run.expect(expected->step_seconds);
+    plan.step_seconds = expected->step_seconds;
+    plan.memory = run.own_memory() + expected->memory.front();
+  }
   if (options.trace) run.write_trace();
   const std::atomic<bool>& stop = stop_on_interrupt();
   log_to(directory.log());
@@ -80,8 +69,9 @@ int train_alone(const TrainOptions& options, const config::Settings& settings, c
   run.add_sink(progress_for(shown));
   say_what_starts(shown);
   train::RunWishes wishes;
-  const auto dashboard = lone_dashboard(run, shown, wishes);
-  return say_how_it_ended(shown, run.train(stop, wishes), options.json);
+  LoneDashboard dashboard(run, shown, wishes, plan);
+  const train::RunOutcome outcome = dashboard.show([&] { return run.train(stop, wishes); });
+  return say_how_it_ended(shown, outcome, options.json);
 }
 
 int train_together(const TrainOptions& options, const config::Settings& settings,

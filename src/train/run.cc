@@ -68,9 +68,18 @@ void Run::write_trace() {
   watch_ = trace_->row("compute");
 }
 
-void Run::wait_while_held(const std::atomic<bool>& stop, const RunWishes& wishes) const {
+void Run::wait_while_held(const std::atomic<bool>& stop, RunWishes& wishes) {
   constexpr std::chrono::milliseconds kLookAgain(50);
-  while (wishes.hold && !stop) std::this_thread::sleep_for(kLookAgain);
+  if (!wishes.hold) return;
+  {
+    const Span span(watch_, "wait while held", static_cast<std::uint64_t>(position_.step));
+    while (wishes.hold && !stop) {
+      if (wishes.save.exchange(false)) save();
+      for (RunWatcher* watcher : watchers_) watcher->held();
+      std::this_thread::sleep_for(kLookAgain);
+    }
+  }
+  for (RunWatcher* watcher : watchers_) watcher->released();
 }
 
 RunOutcome Run::train(const std::atomic<bool>& stop, RunWishes& wishes) {
@@ -95,9 +104,9 @@ RunOutcome Run::train(const std::atomic<bool>& stop, RunWishes& wishes) {
       spdlog::info("step {} loss {:.4f} grad_norm {:.3f} lr {:.3g}", metrics.step, metrics.loss, metrics.grad_norm,
                    metrics.lr);
     }
-    if (due(position_.step, t.checkpoint_every) || last || wishes.save) save();
-    wishes.save = false;
-    wait_while_held(stop, wishes);
+    const bool is_wished = wishes.save.exchange(false);
+    if (due(position_.step, t.checkpoint_every) || last || is_wished) save();
+    if (!last) wait_while_held(stop, wishes);
   }
   if (saved_step_ != position_.step) save();
   const RunOutcome outcome{summarize(seconds_since(start), began, stop), position_.step < t.steps};
@@ -164,6 +173,7 @@ void Run::save() {
   save_checkpoint(directory_.checkpoints(), info, trainee_.stage(), {}, settings().train.keep_checkpoints);
   saved_step_ = position_.step;
   spdlog::info("checkpoint at step {}", position_.step);
+  for (RunWatcher* watcher : watchers_) watcher->saved(position_.step);
 }
 
 observe::Summary Run::summarize(double seconds_here, const Position& began, const std::atomic<bool>& stop) {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "config/settings.h"
 #include "observe/memory.h"
@@ -24,7 +25,17 @@ struct RunOutcome {
 // What somebody else may wish while a run goes on; any thread.
 struct RunWishes {
   std::atomic<bool> hold = false;  // no further step, until it is not so any more
-  std::atomic<bool> save = false;  // a checkpoint after this step; taken back when it is there
+  std::atomic<bool> save = false;  // a checkpoint after this step, or now if it is held; taken back when it is seen
+};
+
+// Learns what becomes of wishes, on the thread that trains.
+class RunWatcher {
+ public:
+  virtual ~RunWatcher() = default;
+
+  virtual void held() {}  // no step is under way; said again and again until it is released
+  virtual void released() {}
+  virtual void saved(std::int64_t /*step*/) {}
 };
 
 // The training of one model by one peer, in one run directory.
@@ -53,6 +64,9 @@ class Run {
   // The same is told to whoever watches.
   void watch(BeginSpan compute) { watch_ = both(std::move(watch_), std::move(compute)); }
 
+  // The same for holding and saving. Outlives train().
+  void add_watcher(RunWatcher& watcher) { watchers_.push_back(&watcher); }
+
   // Trains to the last step, evaluating and saving checkpoints on the way; checks `stop` after every step. Writes
   // metrics.jsonl, TensorBoard events and, at the end, summary.json.
   // Throws Error if the loss is no longer a number.
@@ -63,6 +77,7 @@ class Run {
   }
 
   const Position& position() const { return position_; }
+  Bytes own_memory() const { return own_memory_; }  // what the program took before it held any layer
   const data::Dataset& dataset() const { return trainee_.data(); }
   const model::Model& model() const { return trainee_.model(); }
 
@@ -73,14 +88,14 @@ class Run {
   const std::optional<std::filesystem::path>& moved_aside() const { return moved_aside_; }
 
  private:
-  void wait_while_held(const std::atomic<bool>& stop, const RunWishes& wishes) const;
+  void wait_while_held(const std::atomic<bool>& stop, RunWishes& wishes);
   observe::StepMetrics step();
   std::optional<LossReport> evaluate(data::Split split, std::uint64_t samples, const std::atomic<bool>& stop);
   void restore(const std::filesystem::path& checkpoint);
   void save();
   observe::Summary summarize(double seconds_here, const Position& began, const std::atomic<bool>& stop);
 
-  Bytes own_memory_;  // what the program takes before it holds any layer
+  Bytes own_memory_;
   Trainee trainee_;
   RunDirectory directory_;
   Position position_;
@@ -92,6 +107,7 @@ class Run {
   observe::Sinks sinks_;
   std::unique_ptr<observe::Trace> trace_;
   BeginSpan watch_;
+  std::vector<RunWatcher*> watchers_;
 };
 
 }  // namespace rookery::train

@@ -37,7 +37,7 @@ export class Controls {
     setHidden(this.root, !may_control);
     this.offerPauseOrResume(phase === "pausing" || phase === "paused");
     this.pause.disabled = phase !== "training";
-    this.checkpoint.disabled = phase !== "training";
+    this.checkpoint.disabled = phase !== "training" && phase !== "pausing" && phase !== "paused";
     this.stop.disabled = !kRunning.includes(phase);
   }
 
