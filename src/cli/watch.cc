@@ -28,7 +28,7 @@ namespace {
 using dashboard::Json;
 
 struct WatchOptions {
-  std::string where;
+  std::string where, peer;
   double every = 1;
   bool once = false, plain = false, json = false;
 };
@@ -69,11 +69,14 @@ std::optional<Screen> terminal() {
   return Screen{.columns = size.ws_col, .lines = size.ws_row > 1 ? size.ws_row - 1u : 1u};
 }
 
-// With a note above it, if there is one.
-void draw(const Json& brief, const std::optional<Screen>& screen, const std::string& note = "") {
+// All, or one peer; with a note above it, if there is one.
+void draw(const Json& brief, const std::string& peer, const std::optional<Screen>& screen,
+          const std::string& note = "") {
   const Screen room = screen.value_or(Screen{});
   std::string picture = screen ? "\033[H" : "";
-  std::vector<std::string> lines = dashboard::lines_of(brief, room.columns, room.lines - (note.empty() ? 0 : 1));
+  const std::size_t most_lines = room.lines - (note.empty() ? 0 : 1);
+  std::vector<std::string> lines = peer.empty() ? dashboard::lines_of(brief, room.columns, most_lines)
+                                                : dashboard::lines_of_peer(brief, peer, room.columns, most_lines);
   if (!note.empty()) lines.insert(lines.begin(), note.substr(0, room.columns));
   for (const std::string& line : lines) {
     picture += line + (screen ? "\033[K\n" : "\n");
@@ -114,9 +117,10 @@ std::optional<Json> answer_of(const Ask& ask, const std::atomic<bool>& stop, dou
 }
 
 // Once for a silence, so that a file does not fill with it; a terminal shows how old its picture is.
-void say_lost(const Json& brief, const dashboard::NoAnswer& error, double seconds, bool& was_said) {
+void say_lost(const Json& brief, const std::string& peer, const dashboard::NoAnswer& error, double seconds,
+              bool& was_said) {
   if (const auto screen = terminal()) {
-    return draw(brief, screen,
+    return draw(brief, peer, screen,
                 fmt::format("connection lost, trying again; what you see is {:.0f} s old", std::floor(seconds)));
   }
   if (!std::exchange(was_said, true)) fmt::print(stderr, "connection lost, trying again: {}\n", error.what());
@@ -129,19 +133,20 @@ int watch(const WatchOptions& options) {
   std::optional<Json> brief = answer_of(ask, stop, kPatience, [](const auto&, double) {});
   if (!brief) return 0;
   if (options.json || options.once) {
-    options.json ? print_json(*brief) : draw(*brief, std::nullopt);
+    options.json ? print_json(*brief) : draw(*brief, options.peer, std::nullopt);
     return 0;
   }
   if (terminal()) std::fputs("\033[2J", stdout);
   for (;;) {
-    draw(*brief, terminal());
+    draw(*brief, options.peer, terminal());
     if (is_over(*brief)) return 0;
     rest(options.every, stop);
     if (stop) return 0;
     bool was_said = false;
-    std::optional<Json> next = answer_of(
-        ask, stop, std::numeric_limits<double>::infinity(),
-        [&](const auto& error, double seconds) { say_lost(*brief, error, options.every + seconds, was_said); });
+    std::optional<Json> next =
+        answer_of(ask, stop, std::numeric_limits<double>::infinity(), [&](const auto& error, double seconds) {
+          say_lost(*brief, options.peer, error, options.every + seconds, was_said);
+        });
     if (!next) return 0;
     brief = std::move(next);
   }
@@ -154,6 +159,7 @@ void add_watch(CLI::App& app, const Choose& choose) {
   auto options = std::make_shared<WatchOptions>();
   command->add_option("TICKET|URL", options->where, "a swarm's ticket, or the address of a dashboard as it was printed")
       ->required();
+  command->add_option("--peer", options->peer, "what is known of this one, instead of all")->type_name("NAME");
   command->add_option("--every", options->every, "seconds between two looks")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();

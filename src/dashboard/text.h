@@ -12,4 +12,8 @@ namespace rookery::dashboard {
 // never an error.
 std::vector<std::string> lines_of(const Json& brief, std::size_t columns, std::size_t most_lines);
 
+// The same of what is known of one peer, with the last lines of its log.
+std::vector<std::string> lines_of_peer(const Json& brief, const std::string& name, std::size_t columns,
+                                       std::size_t most_lines);
+
 }  // namespace rookery::dashboard
