@@ -29,6 +29,7 @@ first=$!
 (
   soak 20 swarm_test 'ReturnTest.WhateverHappensEverybodyComesToAnEnd'
   soak 6 sync_test 'ChangingRoundsTest.WhateverHappensARoundHasOneOutcome'
+  soak 6 sync_test 'ChangingRoundsTest.WhoeverHearsOfItWhenARoundHasOneOutcome'
   soak 5 sync_test 'ChangingRoundsTest.WhateverHappensMixesGoOn'
 ) &
 second=$!

@@ -20,6 +20,10 @@ class VirtualWorld {
   Clock& clock() { return clock_; }
   Executor executor() { return io_->get_executor(); }
 
+  // From now on alarms that are due within so much of the first one ring before anything follows from any of them, as
+  // where the machine has other things to do: what follows from them then happens in turns.
+  void be_sluggish(Duration slack) { slack_ = slack; }
+
   // Runs until nothing can happen any more, or the clock would pass `limit`. Returns false in the latter case; the
   // clock then stands at the limit.
   bool run(Time limit = kNever);
@@ -50,12 +54,13 @@ class VirtualWorld {
   };
 
   void settle();             // does what can be done now
-  bool advance(Time limit);  // rings the next alarm, and settles; false if there is none by `limit`
+  bool advance(Time limit);  // rings what is due next, and settles; false if there is nothing by `limit`
 
   void remember(std::uint64_t what);  // in the trace
 
   std::unique_ptr<boost::asio::io_context> io_;
   VirtualClock clock_;
+  Duration slack_{};
   std::uint64_t events_ = 0;
   std::uint64_t trace_ = 0;
 };

@@ -60,10 +60,24 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     for (std::size_t i = 0; i < options_.slots * turns_.size(); ++i) rings_.push_back(std::make_unique<Ring>());
   }
 
-  // Again and again, until it has gone well once. `taken`: the share of the mean that takes the place of the own
-  // values.
+  // `taken`: the share of the mean that takes the place of the own values. Others may have come or gone when the last
+  // piece was here, and before this goes on: whoever is still in the round then asks how it has ended.
   static Task<> average(std::shared_ptr<Core> self, Which which, std::span<float> values, std::span<float> lost,
                         float taken = 1) {
+    std::optional<LinkError> failure;
+    try {
+      auto averaging = until_it_goes_well(self, which, values, lost, taken);
+      co_await std::move(averaging);
+    } catch (const LinkError& error) {
+      failure = error;
+    }
+    self->tell_if_changed(which);
+    if (failure) throw LinkError(*failure);
+  }
+
+  // Again and again, until it has gone well once.
+  static Task<> until_it_goes_well(std::shared_ptr<Core> self, Which which, std::span<float> values,
+                                   std::span<float> lost, float taken) {
     Ring& ring = self->ring_of(which);
     ring.is_given_up = false;
     Passing passing(ring, self->options_.topology ? self->spare_ : ring.spare, which, values.size());
@@ -219,6 +233,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
 
     // `result`: of the one that serves it; memory for it at all others.
     Task<> serve(std::span<float> result) {
+      if (cancelled_) throw LinkError(*cancelled_);
       broadcast_.emplace(clock_, ring_, broadcast_channel_,
                          collective::BroadcastOptions{.chunk_bytes = options_.chunk_bytes, .stall = options_.stall});
       auto running = broadcast_->run(std::as_writable_bytes(result), *server_);
@@ -229,6 +244,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     bool has_served() const { return server_.has_value(); }
 
     void cancel(const LinkError& reason) {
+      if (!cancelled_) cancelled_ = reason;
       sums_.cancel(reason);
       if (means_) means_->cancel(reason);
       if (exchange_) exchange_->cancel(reason);
@@ -246,6 +262,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     std::vector<float> weights_;  // of its members, in an exchange
     std::optional<collective::RingBroadcast> broadcast_;
     std::optional<std::size_t> server_;
+    std::optional<LinkError> cancelled_;
   };
 
   // The last round of a ring: whoever is still in it may ask for its result.
@@ -462,21 +479,30 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
     Passed passed = *ring.passed;
     const std::size_t told = options_.topology ? kRoundsApart / 2 : 1;
     for (std::size_t i = 0; i < told; ++i) {
-      try {
-        tell_of(ring, passed);
-      } catch (const LinkError&) {
-        // It takes no part itself.
-      }
+      tell_of(ring, passed);
       if (passed.which.number < turns_.size()) return;
       passed.which.number -= turns_.size();
       passed.which.step -= turns_.size();
     }
   }
 
+  // Of a round that this peer was in when others came or went, and is past without having been in their new ring.
+  void tell_if_changed(Which which) {
+    Ring& ring = ring_of(which);
+    if (ring.changes == ring.changes_before || !ring.passed) return;
+    ring.last_number = which.number;
+    tell_of(ring, *ring.passed);
+  }
+
   void tell_of(Ring& ring, const Passed& passed) {
-    const Members members = members_of(passed.which);
-    if (members.links.size() < 2) return;
-    ring.last.push_back(make(passed.which, members));
+    std::optional<Members> members;
+    try {
+      members = members_of(passed.which);
+    } catch (const LinkError&) {
+      return;  // it takes no part itself
+    }
+    if (members->links.size() < 2) return;
+    ring.last.push_back(make(passed.which, *members));
     boost::asio::co_spawn(clock_.executor(), tell(shared_from_this(), ring, ring.last.back(), passed),
                           boost::asio::detached);
   }
