@@ -646,6 +646,11 @@ class ChurnTest(SwarmProcessTest):
     def take_up(self, *arguments):
         return self.start("coordinate", "--take-up", "--out", "run", *arguments)
 
+    def kill(self, coordinator):
+        """In the midst of its run."""
+        coordinator.kill()
+        self.assertEqual(coordinator.wait(), -signal.SIGKILL, "the run was over before")
+
     def test_a_coordinator_is_killed_and_another_takes_up_the_run(self):
         for method in ("allreduce", "palsgd"):
             with self.subTest(method=method):
@@ -655,7 +660,7 @@ class ChurnTest(SwarmProcessTest):
                     shutil.rmtree(self.folder / run, ignore_errors=True)
                     coordinator, ticket = self.coordinate(*settings, out=run)
                     # Slow enough that it is not over before another one takes it up.
-                    peers = self.join_all(ticket, *(() if run == "whole" else ("--step-time", "100ms")))
+                    peers = self.join_all(ticket, *(() if run == "whole" else ("--step-time", "150ms")))
                     if run == "whole":
                         self.assert_all_end_well(coordinator, peers.values())
                 self.wait_for_step(15)
@@ -663,8 +668,7 @@ class ChurnTest(SwarmProcessTest):
                 code, _, err = self.finish(second)
                 self.assertEqual(code, 2, err)
                 self.assertIn("another coordinator has this run", err)
-                coordinator.kill()
-                coordinator.wait()
+                self.kill(coordinator)
                 seen = len(self.metrics())
                 time.sleep(2)
                 self.assert_all_run(peers.values())
@@ -686,8 +690,7 @@ class ChurnTest(SwarmProcessTest):
                                               "train.checkpoint_every=0")
         peers = self.join_all(ticket, "--step-time", "100ms")
         self.wait_for_step(10)
-        coordinator.kill()
-        coordinator.wait()
+        self.kill(coordinator)
         peers.pop("barn").kill()
         time.sleep(1)
         self.assert_all_end_well(self.take_up(), peers.values())
@@ -711,6 +714,25 @@ class ChurnTest(SwarmProcessTest):
         self.assertEqual(steps, list(range(1, len(steps) + 1)))
         self.assertEqual(self.kinds("lost"), [])
         self.assertEqual(set(self.kinds("returned")), set(self.NAMES))
+
+    def test_whoever_waits_for_a_place_waits_for_a_frozen_coordinator_too(self):
+        coordinator, ticket = self.coordinate("train.steps=1000000", "sync.method=local-sgd", "sync.interval=4",
+                                              "train.eval_every=0", "train.checkpoint_every=0")
+        peers = self.join_all(ticket, "--speed", "0.1")
+        self.wait_for_step(5)
+        spare = self.join(ticket, "den", "--speed", "0.1")
+        self.wait_for_event("ready", "den")
+        coordinator.send_signal(signal.SIGSTOP)
+        self.wait_for_words(spare, "joining again")
+        time.sleep(13)  # who dials meanwhile gets no answer for ten seconds
+        coordinator.send_signal(signal.SIGCONT)
+        self.wait_for_event("ready", "den", times=2)
+        for name in self.NAMES:
+            self.wait_for_event("returned", name)
+        peers.pop("barn").kill()
+        self.wait_for_event("began", "den")
+        self.interrupt(coordinator, (*peers.values(), spare))
+        self.assertEqual(self.kinds("lost"), ["barn"])
 
     def test_a_peer_that_was_asleep_joins_again(self):
         for method in ("allreduce", "diloco"):
@@ -778,8 +800,7 @@ class ChurnTest(SwarmProcessTest):
         self.wait_until(lambda: {"eaves", "flat"} <= set(self.kinds("began")), "the spare has not taken the place")
         peers["cellar"].send_signal(signal.SIGCONT)  # and waits as a spare from now on
         self.wait_until(lambda: self.kinds("ready").count("cellar") == 2, "cellar did not come again")
-        coordinator.kill()
-        coordinator.wait()
+        self.kill(coordinator)
         time.sleep(1)
         second = self.take_up()
         code, _, err = self.finish(second)

@@ -173,10 +173,9 @@ Task<> listen(std::shared_ptr<Life> life, Links* links, Work* work) {
       continue;
     }
     const bool is_displaced = end.failure() == Failure::kLate || end.failure() == Failure::kRefused;
-    if (is_displaced && life->moves && !life->has_failed)
-      life->displaced.emplace(end.failure(), end.peer(), end.text());
+    if (is_displaced && life->moves && !life->has_failed) life->displaced = end;
     if (life->over && (is_displaced || !may_return) && !life->has_failed) continue;  // it has let this one go
-    if (is_displaced) life->displaced.emplace(end.failure(), end.peer(), end.text());
+    if (is_displaced) life->displaced = end;
     life->coordinator_lost = end;
     if (!life->over) work->abandon();
   }
@@ -350,16 +349,26 @@ Task<> live(std::shared_ptr<Life> life, Work& work) {
   auto resting = life->background.join();
   co_await std::move(resting);
   work.over();
-  if (life->displaced && (!failure || is_links_fault)) throw Displaced(*life->displaced);
+  if (life->displaced && (!failure || is_links_fault)) throw Displaced(*life->displaced, life->has_begun);
   if (life->coordinator_lost) throw LinkError(*life->coordinator_lost);
   if (failure) std::rethrow_exception(failure);
+}
+
+Task<net::Meeting> meet(net::Host& host, const wire::Ticket& ticket) {
+  try {
+    auto dialling = host.dial(ticket);
+    net::Meeting meeting = co_await std::move(dialling);
+    co_return meeting;
+  } catch (const LinkError& error) {
+    throw NotMet(error.failure(), error.peer(), error.text());
+  }
 }
 
 }  // namespace
 
 Task<> take_part(Clock& clock, net::Host& host, PeerOptions options, Work& work) {
-  auto dialling = host.dial(options.ticket);
-  const auto life = std::make_shared<Life>(clock, host, options, co_await std::move(dialling));
+  auto meeting = meet(host, options.ticket);
+  const auto life = std::make_shared<Life>(clock, host, options, co_await std::move(meeting));
   try {
     auto living = live(life, work);
     co_await std::move(living);
@@ -370,7 +379,7 @@ Task<> take_part(Clock& clock, net::Host& host, PeerOptions options, Work& work)
                              (error.failure() != Failure::kRefused || error.peer() != life->coordinator));
     const bool waits = life->is_admitted || options.patience > Duration{};  // also for an assignment
     if (life->has_begun || !waits || !may_return) throw;
-    throw Displaced(error.failure(), error.peer(), error.text());
+    throw Displaced(error, false);
   }
 }
 

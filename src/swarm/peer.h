@@ -95,6 +95,19 @@ struct PeerOptions {
 // The run goes on without this peer, though it could have gone on, or the coordinator was lost while it waited for its
 // part, or there is to be another plan for all: it may join again.
 class Displaced : public net::LinkError {
+ public:
+  Displaced(const net::LinkError& why, bool has_trained)
+      : LinkError(why.failure(), why.peer(), why.text()), has_trained_(has_trained) {}
+
+  bool has_trained() const { return has_trained_; }
+
+ private:
+  bool has_trained_;
+};
+
+// There is no link to the coordinator: it cannot be reached, or does not answer, or lets nobody in, or not this peer,
+// whose link before it may not have missed yet. Whoever was there before may try again.
+class NotMet : public net::LinkError {
   using LinkError::LinkError;
 };
 
@@ -102,7 +115,8 @@ class Displaced : public net::LinkError {
 // coordinator lets it go. If the link to the coordinator ends meanwhile, it trains on, and makes another one. The host
 // listens.
 //
-// Throws LinkError if it is refused (with the reason) or the coordinator is lost, Displaced, and what the work throws.
+// Throws NotMet, LinkError if it is refused (with the reason) or the coordinator is lost, Displaced, and what the work
+// throws.
 Task<> take_part(Clock& clock, net::Host& host, PeerOptions options, Work& work);
 
 }  // namespace rookery::swarm

@@ -67,7 +67,7 @@ std::string listening_address(const wire::Ticket& ticket) {
   return net::join_host_port(alone ? "127.0.0.1" : "0.0.0.0", 0);
 }
 
-constexpr int kMostLives = 100;  // after which it is not only the network that is to blame
+constexpr int kMostLives = 100;  // without training, after which it is not only the network that is to blame
 
 // Whenever the signal comes, as long as the set lasts. `work`: of the life that is under way, if one is.
 void cut_when_told(boost::asio::signal_set& cuts, PeerWork* const& work) {
@@ -165,13 +165,13 @@ void join(const JoinOptions& options) {
       live(world, host, options, peer, keepsake, work);
       return host.close();
     } catch (const swarm::Displaced& error) {
+      if (error.has_trained()) lives = 0;
       if (options.stands_in || lives + 1 == kMostLives) throw;
       displaced = world.clock().now();
       spdlog::warn("this peer's part is over for now ({}); joining again", error.what());
       world.run(world.clock().sleep_for(kTryAgain));
-    } catch (const net::LinkError& error) {
-      const bool may_return = error.failure() == net::Failure::kUnreachable && displaced;
-      if (!may_return || world.clock().now() >= *displaced + options.patience) throw;
+    } catch (const swarm::NotMet&) {
+      if (!displaced || world.clock().now() >= *displaced + options.patience) throw;
       --lives;
       world.run(world.clock().sleep_for(kTryAgain));
     }

@@ -79,17 +79,23 @@ std::vector<swarm::OfferedFile> offered(const fs::path& folder) {
   return offered(files);
 }
 
+// Of a run that is there already: nobody else may have it. Looked at first, because data and models take their time.
+std::unique_ptr<Journal> journal_of(const RunDirectory& directory, bool local) {
+  if (local || !fs::exists(directory.coordinator())) return nullptr;
+  return std::make_unique<Journal>(directory.coordinator());
+}
+
 }  // namespace
 
 SwarmRun::SwarmRun(config::Settings settings, RunDirectory directory, bool resume, const SwarmRunOptions& options)
-    : blueprint_(make_blueprint(std::move(settings))), directory_(std::move(directory)), local_(options.local) {
+    : directory_(std::move(directory)),
+      journal_(journal_of(directory_, options.local)),
+      blueprint_(make_blueprint(std::move(settings))),
+      local_(options.local) {
   check(blueprint_.settings, blueprint_.model->size(), options.local);
   check_device(blueprint_.settings.train);
   data_files_ = offered(data_files(blueprint_.settings.data));
-  if (!local_ && fs::exists(directory_.coordinator())) {  // nobody else may have it
-    journal_.emplace(directory_.coordinator());
-    if (!resume && !options.takes_up) journal_.reset();  // the run is moved aside, with its journal
-  }
+  if (!resume && !options.takes_up) journal_.reset();  // the run is moved aside, with its journal
   if (options.takes_up) {
     if (!journal_) throw InputError("{}: there is no run to take up", directory_.root().string());
     before_ = journal_->last();
@@ -128,7 +134,7 @@ SwarmRun::SwarmRun(config::Settings settings, RunDirectory directory, bool resum
   }
   if (!options.takes_up) replace_file(directory_.settings(), config::to_toml(blueprint_.settings));
   if (!local_ && !options.takes_up) {
-    if (!journal_) journal_.emplace(directory_.coordinator());
+    if (!journal_) journal_ = std::make_unique<Journal>(directory_.coordinator());
     journal_->keep(*identity);
     journal_->forget();  // the plan of the run before
   }

@@ -85,12 +85,12 @@ class SwarmRun {
   std::optional<swarm::Anew> begin_anew(std::uint64_t ended);
   void keep_measured() const;
 
-  Blueprint blueprint_;
   RunDirectory directory_;
+  std::unique_ptr<Journal> journal_;  // unless the peers go with their coordinator
+  Blueprint blueprint_;
   Position began_at_;
   std::optional<std::filesystem::path> moved_aside_;
   wire::Ticket ticket_;
-  std::optional<Journal> journal_;        // unless the peers go with their coordinator
   std::optional<Journal::Entry> before_;  // what the coordinator before has kept
   bool local_;
   std::vector<swarm::OfferedFile> data_files_, checkpoint_;

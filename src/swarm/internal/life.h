@@ -63,7 +63,7 @@ struct Life {
   bool is_away = false;                              // the coordinator
   bool over = false;                                 // the work has ended
   std::optional<net::LinkError> coordinator_lost{};  // before that
-  std::optional<Displaced> displaced{};
+  std::optional<net::LinkError> displaced{};
 };
 
 }  // namespace rookery::swarm::internal

@@ -535,9 +535,8 @@ struct SwarmTest : ::testing::Test {
         displaced = world_.clock().now();
         again = patience_ > Duration{} && peer.lives < 20;
         if (!again) peer.failure = error.what();
-      } catch (const net::LinkError& error) {  // the coordinator may be there again soon
-        again =
-            error.failure() == net::Failure::kUnreachable && displaced && world_.clock().now() < *displaced + patience_;
+      } catch (const NotMet& error) {  // the coordinator may be there again soon
+        again = displaced && world_.clock().now() < *displaced + patience_;
         if (!again) peer.failure = error.what();
       } catch (const Error& error) {
         peer.failure = error.what();
