@@ -29,15 +29,15 @@ std::vector<net::Link*> Mesh::links(std::size_t rank) const {
 
 void Mesh::kill(std::size_t peer) {
   for (const End& end : ends_[peer]) {
-    if (end.pipe != nullptr) end.pipe->close();
+    if (is_open(end)) end.pipe->close();
   }
 }
 
 void Mesh::freeze(std::size_t peer) {
   for (std::size_t other = 0; other < ends_.size(); ++other) {
-    if (other == peer) continue;
-    ends_[peer][other].pipe->set_cut(true);
-    ends_[other][peer].pipe->set_cut(true);
+    for (const End& end : {std::cref(ends_[peer][other]), std::cref(ends_[other][peer])}) {
+      if (is_open(end)) end.pipe->set_cut(true);
+    }
   }
 }
 

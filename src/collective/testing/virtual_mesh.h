@@ -29,6 +29,9 @@ class Mesh {
     std::unique_ptr<net::Link> link;
   };
 
+  // A link that has ended lets go of its pipe.
+  static bool is_open(const End& end) { return end.link && !end.link->has_ended(); }
+
   std::vector<std::vector<End>> ends_;  // [from][to]
 };
 

@@ -40,26 +40,30 @@ std::vector<Outcome> VirtualRing::run(const std::function<Task<>(std::size_t)>& 
   return run_all(world_, size_, task, limit);
 }
 
+// Links that have ended have let go of their pipes.
+void VirtualRing::cut_from(const Connection& c, std::size_t peer, bool is_cut) {
+  if (c.a == peer && !c.link_a->has_ended()) c.pipe_a->set_cut(is_cut);
+  if (c.b == peer && !c.link_b->has_ended()) c.pipe_b->set_cut(is_cut);
+}
+
 void VirtualRing::kill(std::size_t peer) {
-  for (Connection& c : connections_) {
-    if (c.a == peer) c.pipe_a->close();
-    if (c.b == peer) c.pipe_b->close();
+  for (const Connection& c : connections_) {
+    if (c.a == peer && !c.link_a->has_ended()) c.pipe_a->close();
+    if (c.b == peer && !c.link_b->has_ended()) c.pipe_b->close();
   }
 }
 
 void VirtualRing::freeze(std::size_t peer, bool frozen) {
-  for (Connection& c : connections_) {
-    if (c.a == peer || c.b == peer) {
-      c.pipe_a->set_cut(frozen);
-      c.pipe_b->set_cut(frozen);
-    }
+  for (const Connection& c : connections_) {
+    if (c.a != peer && c.b != peer) continue;
+    cut_from(c, c.a, frozen);
+    cut_from(c, c.b, frozen);
   }
 }
 
 void VirtualRing::cut(std::size_t from, std::size_t to, bool is_cut) {
-  for (Connection& c : connections_) {
-    if (c.a == from && c.b == to) c.pipe_a->set_cut(is_cut);
-    if (c.a == to && c.b == from) c.pipe_b->set_cut(is_cut);
+  for (const Connection& c : connections_) {
+    if ((c.a == from && c.b == to) || (c.a == to && c.b == from)) cut_from(c, from, is_cut);
   }
 }
 

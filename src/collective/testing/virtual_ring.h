@@ -46,6 +46,8 @@ class VirtualRing {
     std::unique_ptr<net::Link> link_a{}, link_b{};
   };
 
+  static void cut_from(const Connection& c, std::size_t peer, bool is_cut);
+
   std::size_t size_;
   VirtualWorld world_;
   std::vector<Connection> connections_;  // i joins i and i + 1; a ring of two has one

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 
 #include "base/units.h"
 
@@ -42,7 +41,19 @@ void LinkCore::start() {
   spawn(watch(self));
 }
 
-void LinkCore::spawn(Task<> task) { boost::asio::co_spawn(clock_.executor(), std::move(task), boost::asio::detached); }
+void LinkCore::spawn(Task<> loop) {
+  ++loops_;
+  boost::asio::co_spawn(clock_.executor(), std::move(loop),
+                        [self = shared_from_this()](const std::exception_ptr&) { self->loop_ended(); });
+}
+
+// Whoever has the handle may keep it for long, and the pipes have much memory.
+void LinkCore::loop_ended() {
+  if (--loops_ > 0) return;
+  linger_.cancel();
+  last_piece_ = piece();
+  lanes_.clear();
+}
 
 bool LinkCore::share(std::shared_ptr<const SharedMemory> memory) {
   // A pipe through which memory can be shared has no others beside it.

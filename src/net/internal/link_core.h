@@ -35,7 +35,7 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   static Task<LinkError> ended(std::shared_ptr<LinkCore> self);
   LinkStatistics statistics() const;
   Traffic traffic(std::uint16_t purpose) const;
-  std::size_t piece() const { return lanes_.front()->piece(); }
+  std::size_t piece() const { return lanes_.empty() ? last_piece_ : lanes_.front()->piece(); }
   bool share(std::shared_ptr<const SharedMemory> memory);
 
   // For channels.
@@ -68,7 +68,8 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
   std::shared_ptr<const LinkError> fail(Failure failure, std::string_view text);
 
  private:
-  void spawn(Task<> task);
+  void spawn(Task<> loop);
+  void loop_ended();
 
   static constexpr std::size_t kMaxUnopened = 1024;       // channels that only the other end has opened
   static constexpr std::size_t kMaxHalfClosed = 1 << 14;  // channels that only this end has closed
@@ -85,7 +86,8 @@ class LinkCore : public std::enable_shared_from_this<LinkCore> {
 
   Clock& clock_;
   LinkOptions options_;
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::unique_ptr<Lane>> lanes_;  // none when it has ended, and its loops have
+  std::size_t loops_ = 0, last_piece_ = 0;
   std::map<ChannelId, std::shared_ptr<ChannelCore>> channels_;
   std::size_t unopened_ = 0, half_closed_ = 0;
   std::deque<std::shared_ptr<ChannelCore>> to_send_, to_credit_;

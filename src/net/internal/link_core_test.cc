@@ -31,6 +31,40 @@ TEST(LinkCoreTest, APeerThatDoesNotReadIsGivenUp) {
   EXPECT_EQ(why.peer(), "deaf");
 }
 
+// Links to those who were lost are kept for as long as somebody may look at them.
+TEST(LinkCoreTest, ALinkThatHasEndedLetsGoOfItsPipes) {
+  VirtualWorld world;
+  std::vector<std::weak_ptr<Line>> lines;
+  const auto line = [&] {
+    const auto made = std::make_shared<Line>(LineOptions{}, 0);
+    lines.push_back(made);
+    return made;
+  };
+  auto [here, there] = make_memory_pipes(world.clock(), line(), line());
+  const auto link_over = [&](std::unique_ptr<Pipe> pipe) {
+    std::vector<std::unique_ptr<Pipe>> pipes;
+    pipes.push_back(std::move(pipe));
+    return make_link(world.clock(), std::move(pipes), {.peer = "other"});
+  };
+  const auto link = link_over(std::move(here)), other = link_over(std::move(there));
+  const auto channel = link->open({.purpose = 1});
+  world.run(Time(1s));
+  EXPECT_FALSE(lines[0].expired() || lines[1].expired());
+  other->close();
+  world.run(Time(5s));
+  EXPECT_TRUE(link->has_ended());
+  EXPECT_TRUE(lines[0].expired() && lines[1].expired());
+  EXPECT_GT(link->piece(), 0u);
+  link->close();
+  const auto ask = [&](Channel& asked) -> Task<> {
+    auto receiving = asked.receive();
+    EXPECT_THROW(co_await std::move(receiving), LinkError);
+  };
+  world.run(ask(*channel));
+  const auto late = link->open({.purpose = 2});
+  world.run(ask(*late));
+}
+
 // A peer that reads, but never closes its side of what is closed here.
 TEST(LinkCoreTest, APeerThatKeepsChannelsHalfClosedIsGivenUp) {
   VirtualWorld world;
