@@ -40,32 +40,68 @@ def loss_at(lines, samples):
     return known[-1][1] if samples > known[-1][0] else known[0][1]
 
 
+def blows_of(run):
+    return [event for event in run[3] if event["event"] == "chaos" and event["text"].startswith("is ")]
+
+
+def is_in(process, peer):
+    """Whether a peer is part of a process: whoever stands in for others is called after it."""
+    return peer == process or peer.rsplit("-", 1)[0] == process
+
+
+def clusters_of(run):
+    """By name. Of peers that had several places, the last."""
+    return {peer["name"]: peer["cluster"] for peer in run[0]["peers"]}
+
+
 def recoveries(run):
-    """For each blow, the seconds until all who trained then, and are not hit themselves, have done a step that began
-    after it, the rest of the cluster that was hit among them."""
+    """For each blow, the seconds until all who trained then have done a step that began after it, the rest of the cluster
+    that was hit among them. But for those who were hit themselves, or lost with others of their cluster: who was lost
+    and not hit had to wait, too."""
     _, _, lines, events = run
-    is_blow = lambda event: event["event"] == "chaos" and event["text"].startswith("is ")
-    hits = {}
-    for event in filter(lambda event: is_blow(event) or event["event"] == "lost", events):
-        hits.setdefault(event["peer"], []).append(event["seconds"])
+    blows, clusters, lost = blows_of(run), clusters_of(run), {}
+    for event in filter(lambda event: event["event"] == "lost", events):
+        lost.setdefault(event["peer"], []).append(event["seconds"])
+
+    def was_harmed(name, begin, end):
+        is_lost = any(begin < when < end for when in lost.get(name, []))
+        return any(is_in(blow["peer"], name) or (is_lost and clusters.get(blow["peer"], -1) == clusters.get(name))
+                   for blow in blows if begin < blow["seconds"] < end)
+
     found = []
-    for blow in filter(is_blow, events):
-        at, waited = blow["seconds"], []
+    for at in (blow["seconds"] for blow in blows):
+        waited = []
         for name, own in lines.items():
             before = [line["seconds"] for line in own if line["seconds"] <= at]
             after = [line["seconds"] for line in own if line["seconds"] > at]
             trained = before and at - before[-1] < 1.5 and len(after) > 1
-            if not trained or any(before[-1] - 1.5 < when < after[1] for when in hits.get(name, [])):
-                continue
-            waited.append(after[1] - at)
+            if trained and not was_harmed(name, before[-1] - 1.5, after[1]):
+                waited.append(after[1] - at)
         found += [max(waited)] if waited else []
     return found
+
+
+def steps_lost(run, around=16):
+    """Steps whose work was lost, per blow: of copies that were not hit (within so many steps), and of the one that was;
+    and those that the latter left out until it was whole again."""
+    summary, blows, clusters = run[0], blows_of(run), clusters_of(run)
+
+    def steps_of(ranges, harmed):
+        def is_harmed(own):
+            return any(clusters.get(blow["peer"]) == own.get("cluster", clusters.get(blow["peer"])) and
+                       own["first_step"] - around <= blow["step"] <= own["last_step"] for blow in blows)
+        return sum(own["last_step"] - own["first_step"] + 1 for own in ranges if is_harmed(own) == harmed)
+
+    gone = [*summary.get("forgotten", []), *summary.get("repeated", [])]  # whoever repeats does so with all
+    left_out = summary.get("left_out", [])
+    return [steps / max(1, len(blows)) for steps in (steps_of(gone, False), steps_of(gone, True), steps_of(left_out, True))]
 
 
 def chaos(bench):
     """A kill or a freeze every ten seconds for ten minutes, and everybody comes again"""
     rows = [["swarm", "blows", "lost", "loss", "undisturbed, at as many samples", "ratio",
-             "until all others train again: median", "worst", "within ten seconds"]]
+             "until all others train again: median", "worst", "within ten seconds",
+             "steps lost per blow: other copies", "the one that was hit", "and left out by it"]]
     for name, settings in SWARMS.items():
         for seed in bench.seeds:
             hit = bench.run(seed, settings, (*CHAOS, "--chaos-seed", str(seed)))
@@ -74,10 +110,10 @@ def chaos(bench):
             loss, wanted = hit[0]["eval_loss"], loss_at(calm[1], hit[1][-1]["samples"])
             waited = recoveries(hit)
             lost = sum(event["event"] == "lost" for event in hit[3])
-            blows = sum(event["event"] == "chaos" and event["text"].startswith("is ") for event in hit[3])
-            rows.append([name, str(blows), str(lost), f"{loss:.3f}", f"{wanted:.3f}", f"{loss / wanted:.3f}",
+            rows.append([name, str(len(blows_of(hit))), str(lost), f"{loss:.3f}", f"{wanted:.3f}", f"{loss / wanted:.3f}",
                          f"{statistics.median(waited):.1f} s", f"{max(waited):.1f} s",
-                         f"{sum(seconds < 10 for seconds in waited)} of {len(waited)}"])
+                         f"{sum(seconds < 10 for seconds in waited)} of {len(waited)}",
+                         *(f"{steps:.1f}" for steps in steps_lost(hit))])
     print_table(rows)
 
 
