@@ -144,6 +144,8 @@ struct CoordinatorOptions {
   std::function<Task<std::string>()> show{};
   // Its peers and links as they were measured, as a peers.toml, for the same; empty until they were. May be left out.
   std::function<std::string()> measured{};
+  // For how many steps it counts that somebody was suspected. Left out: for ever.
+  std::function<std::uint64_t()> suspicions_last{};
   // Decides who holds what, when all are there: fills in clusters, stages and layers. May take long, and is called
   // where long work goes. Throws Error, one sentence, if these peers cannot train. Left out: each has a whole copy of a
   // model with one layer.
@@ -196,7 +198,7 @@ struct CoordinatorOptions {
 // but that: whatever they wait for in rounds, they begin it again.
 //
 // Whom more than half of the other clusters suspect is expelled: its link is closed, and it may not come again. Where
-// there is only one other cluster, that has to say so several times.
+// there is only one other cluster, that has to say so several times. What was said long ago does not count.
 //
 // Confined to the host's executor. The host listens, and outlives this; so does the watcher.
 class Coordinator {

@@ -394,6 +394,21 @@ TEST_F(SwarmTest, OfTwoTheOtherIsExpelledWhenItWasSuspectedSeveralTimes) {
   EXPECT_EQ(peers_["a"].work->steps_done, 50u);
 }
 
+// What happens once in a while does not add up.
+TEST_F(SwarmTest, WhoIsSuspectedNowAndThenMayStay) {
+  options_.goes_on = [](const wire::Plan&) { return true; };
+  options_.suspicions_last = [] { return 30; };
+  coordinate(2);
+  const auto suspect = [](ModelledWork& work) {
+    work.goes_on = true;
+    work.suspects = "b";
+    work.suspects_every = 20;
+  };
+  EXPECT_EQ(run(all(join("a", 1ms, 200, suspect), join("b", 1ms, 200))), "");
+  EXPECT_THAT(witness_.who_was_expelled, ElementsAre());
+  EXPECT_EQ(peers_["b"].work->steps_done, 200u);
+}
+
 TEST_F(SwarmTest, WhoeverComesLaterTakesAFreePlace) {
   options_.goes_on = [](const wire::Plan& plan) {
     return std::ranges::count_if(plan.peers, [](const auto& peer) { return peer.here; }) > 1;

@@ -102,6 +102,17 @@ void SwarmRecord::expelled(const std::string& peer, const std::string& why) {
   expelled_.push_back(peer);
 }
 
+void SwarmRecord::take_up_expelled(std::size_t how_many) {
+  std::ifstream events(directory_.events());
+  std::vector<std::string> names;
+  for (std::string line; std::getline(events, line);) {
+    const Json event = Json::parse(line, nullptr, false);
+    if (event.is_object() && event.value("event", "") == "expelled") names.push_back(event.value("peer", ""));
+  }
+  const std::size_t first = names.size() - std::min(names.size(), how_many);  // those of earlier runs come before
+  expelled_.assign(names.begin() + static_cast<std::ptrdiff_t>(first), names.end());
+}
+
 void SwarmRecord::relieved(const std::string& peer) {
   note("relieved", peer, "stood in, and somebody has come for its place");
   relieved_.insert(peer);

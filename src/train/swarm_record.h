@@ -76,6 +76,9 @@ class SwarmRecord final : public swarm::Watcher {
   bool keep(std::uint64_t step, const std::filesystem::path& folder) override;
   void saved(const std::string& peer, std::uint64_t step) override;
 
+  // Another coordinator has expelled so many peers, and has written down who they are.
+  void take_up_expelled(std::size_t how_many);
+
   // Where peers come and go: one trains after so many steps, and has this place; one does not, for now or for good.
   void begins(const wire::PlannedPeer& peer, std::int64_t steps_done);
   void pauses(const std::string& peer);

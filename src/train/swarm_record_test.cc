@@ -215,6 +215,14 @@ TEST_F(SwarmRecordTest, WhatHeldUpOneStepIsNotUsual) {
   EXPECT_GT(record_->step_seconds(), 10);
 }
 
+// Who was expelled before another coordinator took up the run is in its summary.
+TEST_F(SwarmRecordTest, WhoWasExpelledBeforeItWasTakenUpIsRemembered) {
+  for (const char* name : {"long ago", "barn", "cellar"}) record_->expelled(name, "lied");
+  record_->take_up_expelled(2);
+  record_->taken_up(plan_);
+  EXPECT_EQ(record_->finish().expelled, (std::vector<std::string>{"barn", "cellar"}));
+}
+
 // What had failed before another coordinator took up the run was said by the one before.
 TEST_F(SwarmRecordTest, WhatFailedBeforeItWasTakenUpIsNotSaidAgain) {
   record_->taken_up(plan_);

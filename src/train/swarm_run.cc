@@ -79,6 +79,19 @@ std::vector<swarm::OfferedFile> offered(const fs::path& folder) {
   return offered(files);
 }
 
+// The peers and their links, as the coordinator before this one has kept them; how fast they compute, they say
+// themselves. Nobody if that cannot be read.
+plan::Swarm links_before(const fs::path& file) {
+  try {
+    config::DescribedSwarm description = config::load_peers(file);
+    for (config::DescribedPeer& peer : description.peers) peer.micro_batch_time = {};
+    return described_swarm(description, Profile{});
+  } catch (const Error& error) {
+    spdlog::warn("what was measured before cannot be used: {}", error.what());
+    return {};
+  }
+}
+
 // Of a run that is there already: nobody else may have it. Looked at first, because data and models take their time.
 std::unique_ptr<Journal> journal_of(const RunDirectory& directory, bool local) {
   if (local || !fs::exists(directory.coordinator())) return nullptr;
@@ -101,6 +114,7 @@ SwarmRun::SwarmRun(config::Settings settings, RunDirectory directory, bool resum
     before_ = journal_->last();
     if (!before_ || !before_->memory.begun)
       throw InputError("{}: there is no run to take up", directory_.root().string());
+    measured_ = links_before(directory_.measured_peers());
     began_at_ = position_at(directory_.metrics(), last_step_of(directory_.metrics()));
   }
   const auto checkpoint = resume ? newest_checkpoint(directory_.checkpoints()) : std::nullopt;
@@ -139,6 +153,7 @@ SwarmRun::SwarmRun(config::Settings settings, RunDirectory directory, bool resum
     journal_->forget();  // the plan of the run before
   }
   record_ = std::make_unique<SwarmRecord>(world_.clock(), blueprint_, directory_, began_at_);
+  if (before_) record_->take_up_expelled(before_->memory.expelled.size());
   watchers_.add(*record_);
 }
 
@@ -179,6 +194,7 @@ swarm::CoordinatorOptions SwarmRun::coordinator_options() {
   }
   options.arrange = [this](wire::Plan& plan, const std::vector<swarm::Means>& means) {
     measured_ = swarm_of(means, local_);
+    has_measured_ = true;
     arrange(blueprint_, measured_, plan);
     keep_measured();
     decided_ = config::changed(blueprint_.settings, plan.settings);
@@ -191,6 +207,10 @@ swarm::CoordinatorOptions SwarmRun::coordinator_options() {
       check_pulls(*resumed_, decided_, static_cast<std::int64_t>(clusters.ranks.size()),
                   static_cast<std::int64_t>(schedule.updates()));
     }
+  };
+  options.suspicions_last = [this] {
+    constexpr std::uint64_t kRounds = 100;
+    return kRounds * (has_intervals(decided_.sync) ? static_cast<std::uint64_t>(interval_of(decided_.sync)) : 1);
   };
   options.goes_on = [this](const wire::Plan& plan) {
     const Clusters clusters(plan, blueprint_.model->size());
@@ -256,7 +276,7 @@ swarm::CoordinatorOptions SwarmRun::coordinator_options() {
 
 bool SwarmRun::is_worth_moving(const wire::Plan& plan, const std::vector<swarm::Means>& present,
                                std::uint64_t step) const {
-  if (measured_.peers.empty()) return false;  // the coordinator before this one knew the links
+  if (measured_.peers.empty()) return false;  // the links are not known
   const auto steps_left = static_cast<double>(decided_.train.steps) - static_cast<double>(step);
   return train::is_worth_moving({.blueprint = blueprint_,
                                  .decided = decided_,
@@ -339,10 +359,10 @@ RunOutcome SwarmRun::train(const std::atomic<bool>& stop, const std::function<vo
   world_.run(aside_.call([] {}));  // what is still being kept
   std::error_code ignored;
   fs::remove_all(directory_.incoming(), ignored);
-  for (std::size_t i = 0; i < measured_.peers.size(); ++i) {
+  for (std::size_t i = 0; has_measured_ && i < measured_.peers.size(); ++i) {
     learn(measured_, i, record_->links_of(measured_.peers[i].name));
   }
-  if (!measured_.peers.empty()) keep_measured();
+  if (has_measured_) keep_measured();
   RunOutcome outcome{.summary = record_->finish()};
   outcome.interrupted = outcome.summary.steps < blueprint_.settings.train.steps;
   if (!failure) return outcome;

@@ -96,7 +96,8 @@ class SwarmRun {
   std::vector<swarm::OfferedFile> data_files_, checkpoint_;
   std::optional<CheckpointInfo> resumed_;  // what that one says
   config::Settings decided_;               // with what the plan says
-  plan::Swarm measured_;                   // the peers and their links, once there is a plan
+  plan::Swarm measured_;                   // the peers and their links, once there is a plan,
+  bool has_measured_ = false;              // by this coordinator, and not by the one before
   std::atomic<double> step_seconds_ = 0;   // so far, for where long work is done
 
   LoopThread aside_;  // for long work

@@ -241,6 +241,8 @@ class Coordinator::Core : public std::enable_shared_from_this<Core> {
   // Whoever is named may be gone by now.
   void heard(Seat& seat, const wire::Suspected& suspected);
 
+  void forget_old_suspicions(Seat& culprit) const;
+
   // One cluster alone may be the one that lies.
   bool is_convicted(const Seat& culprit) const;
 

@@ -86,8 +86,8 @@ struct Seat {
   std::uint64_t last_step = 0;   // that it has reported
   std::uint64_t held = 0;        // the last step after which it has a copy of the stage before it
   std::set<std::string> misses;  // those to whom it has no link any more
-  std::map<std::uint32_t, std::size_t> suspected_by{};  // clusters, and how often
-  std::set<std::string> accusers{};                     // their peers
+  std::map<std::uint32_t, std::deque<std::uint64_t>> suspected_by{};  // clusters, and after which steps of late
+  std::set<std::string> accusers{};                                   // their peers
 
   bool is_done() const { return (ended && unfetched.empty()) || gone; }
 };

@@ -23,11 +23,23 @@ void Coordinator::Core::heard(Seat& seat, const wire::Suspected& suspected) {
   Seat& culprit = **found;
   const std::uint32_t by = plan_->peers[rank_of(seat)].cluster;
   if (by == plan_->peers[rank_of(culprit)].cluster) throw wire::WireError("suspected its own cluster");
-  ++culprit.suspected_by[by];
+  std::deque<std::uint64_t>& times = culprit.suspected_by[by];
+  times.push_back(last_step_);
+  if (times.size() > kSuspicionsOfOne) times.pop_front();
+  forget_old_suspicions(culprit);
   if (culprit.accusers.insert(seat.name()).second) {
     watcher_.suspected(culprit.name(), seat.name(), suspected.text);
   }
   if (is_convicted(culprit)) expel(culprit, suspected.text);
+}
+
+// What happens to anybody once in a while is not to add up.
+void Coordinator::Core::forget_old_suspicions(Seat& culprit) const {
+  if (!options_.suspicions_last) return;
+  const std::uint64_t steps = options_.suspicions_last();
+  for (auto& [cluster, times] : culprit.suspected_by) {
+    while (!times.empty() && times.front() + steps < last_step_) times.pop_front();
+  }
 }
 
 bool Coordinator::Core::is_convicted(const Seat& culprit) const {
@@ -37,10 +49,10 @@ bool Coordinator::Core::is_convicted(const Seat& culprit) const {
   }
   others.erase(plan_->peers[rank_of(culprit)].cluster);
   std::size_t accusing = 0, times = 0;
-  for (const auto& [cluster, how_often] : culprit.suspected_by) {
-    if (!others.contains(cluster)) continue;
+  for (const auto& [cluster, steps] : culprit.suspected_by) {
+    if (!others.contains(cluster) || steps.empty()) continue;
     ++accusing;
-    times += how_often;
+    times += steps.size();
   }
   return others.size() == 1 ? times >= kSuspicionsOfOne : 2 * accusing > others.size();
 }

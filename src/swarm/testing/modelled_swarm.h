@@ -86,7 +86,8 @@ class ModelledWork : public Work {
       co_await std::move(meeting);
       if (!is_whole(rank)) continue;  // this step is lost
       steps_done = step++;
-      if (!suspects.empty()) report(wire::Suspected{.culprit = suspects, .text = "brought nonsense"});
+      if (!suspects.empty() && steps_done % suspects_every == 0)
+        report(wire::Suspected{.culprit = suspects, .text = "brought nonsense"});
       report(wire::StepReport{.step = steps_done, .loss = 1.0 / static_cast<double>(steps_done)});
     }
     if (!checkpoint.empty()) {
@@ -170,7 +171,8 @@ class ModelledWork : public Work {
   wire::Plan plan{};
   bool goes_on = false;                                  // without those who were lost
   std::uint32_t paused_in = 0, restored_in = 0;          // generations
-  std::string suspects{};                                // whom it suspects in every step
+  std::string suspects{};                                // whom it suspects
+  std::uint64_t suspects_every = 1;                      // so many steps
   std::uint64_t stalls_at = 0;                           // a step in which it does nothing until there is another plan
   std::map<std::uint32_t, wire::Plan>* plans = nullptr;  // that anybody has heard, by generation
 
