@@ -417,15 +417,16 @@ class SwarmTest(SwarmProcessTest):
         self.assertEqual([line["step"] for line in self.metrics()], list(range(1, step + 6)))
 
     def test_the_others_go_on_without_a_lost_peer(self):
-        for victim, blow, method in ((0, signal.SIGKILL, "allreduce"), (2, signal.SIGKILL, "diloco"),
-                                     (1, signal.SIGSTOP, "local-sgd"), (0, signal.SIGSTOP, "palsgd"),
-                                     (1, signal.SIGKILL, "gossip"), (2, signal.SIGSTOP, "gossip"),
-                                     (1, signal.SIGKILL, "none")):
-            with self.subTest(victim=victim, method=method):
+        for victim, blow, method, *more in ((0, signal.SIGKILL, "allreduce"), (2, signal.SIGKILL, "diloco"),
+                                            (1, signal.SIGSTOP, "local-sgd"), (0, signal.SIGSTOP, "palsgd"),
+                                            (1, signal.SIGKILL, "gossip"), (2, signal.SIGSTOP, "gossip"),
+                                            (1, signal.SIGKILL, "none"),
+                                            (2, signal.SIGKILL, "allreduce", "sync.codec=int8")):
+            with self.subTest(victim=victim, method=method, more=more):
                 shutil.rmtree(self.folder / "run", ignore_errors=True)
                 process = self.start_swarm("train.steps=60", f"sync.method={method}", "sync.interval=4",
                                            "sync.warmup_steps=4", "train.eval_every=10", "train.checkpoint_every=20",
-                                           "peer.0.step_time=50ms")
+                                           "peer.0.step_time=50ms", *more)
                 self.wait_for_step(8)
                 pids = self.children(process.pid)
                 names = {self.name_of(pid): pid for pid in pids}

@@ -25,11 +25,12 @@ using collective::testing::VirtualMesh;
 class Places {
  public:
   Places(std::size_t places, std::size_t peers, std::size_t group, std::optional<collective::Robust> robust = {},
-         std::optional<plan::Topology> topology = {})
+         std::optional<plan::Topology> topology = {}, collective::Codec codec = collective::Codec::kNone)
       : mesh_(peers, {.latency = 1ms, .jitter = 3ms}),
         group_(group),
         robust_(robust),
         topology_(std::move(topology)),
+        codec_(codec),
         plan_(places) {
     for (std::size_t place = 0; place < places; ++place) plan_[place].holder = place;
   }
@@ -55,7 +56,7 @@ class Places {
     };
     known_[peer] = plan_;
     ChangingRoundsOptions options{
-        .generation = 1, .slots = 2, .group = group_, .topology = topology_, .robust = robust_};
+        .generation = 1, .slots = 2, .group = group_, .topology = topology_, .codec = codec_, .robust = robust_};
     options.suspect = [this, peer](std::size_t suspect, const std::string& text) {
       suspicions_[peer].emplace_back(suspect, text);
     };
@@ -119,6 +120,7 @@ class Places {
   std::size_t group_;
   std::optional<collective::Robust> robust_;
   std::optional<plan::Topology> topology_;
+  collective::Codec codec_;
   std::map<std::size_t, Suspicions> suspicions_;
   Plan plan_;
   std::map<std::size_t, Plan> known_{};  // by peer
@@ -126,10 +128,13 @@ class Places {
   std::map<std::size_t, std::unique_ptr<ChangingRounds>> rounds_;
 };
 
+constexpr std::size_t kOfARound = 1000;
+
 // A round with one's own number as the value; nothing if it failed.
-Task<std::optional<float>> average(ChangingRounds& rounds, std::uint64_t number, float value, std::size_t slot = 0) {
-  std::vector<float> values(1000, value);
-  const auto round = rounds.average({slot, number, number + 1}, values, 1.0f, {});
+Task<std::optional<float>> average(ChangingRounds& rounds, std::uint64_t number, float value, std::size_t slot = 0,
+                                   std::span<float> lost = {}) {
+  std::vector<float> values(kOfARound, value);
+  const auto round = rounds.average({slot, number, number + 1}, values, 1.0f, lost);
   bool failed = false;
   try {
     auto finishing = round->finish();
@@ -289,15 +294,15 @@ TEST(ChangingRoundsTest, ARoundHasOneOutcome) {
 
 // Peers are lost and come at random times, at every point of rounds of two slots: all who are there in the end have
 // the same of every round that they took part in, and nobody waits for long.
-void expect_one_outcome(Seeds seeds, bool news_travel) {
+void expect_one_outcome(Seeds seeds, bool news_travel, collective::Codec codec = collective::Codec::kNone) {
   constexpr std::size_t kPlaces = 5, kPeers = 12, kRounds = 40;
   std::uint64_t repeated = 0, came = 0;
   for (std::uint64_t seed = seeds.first; seed < seeds.last; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const std::size_t group = seed % 3 == 0 ? 3 : 16;
     std::optional<collective::Robust> robust;
-    if (seed % 2 == 1) robust = collective::Robust::kTrimmedMean;
-    Places places(kPlaces, kPeers, group, robust);
+    if (seed % 2 == 1 && codec == collective::Codec::kNone) robust = collective::Robust::kTrimmedMean;
+    Places places(kPlaces, kPeers, group, robust, {}, codec);
     if (news_travel) places.let_news_travel(seed);
     Random random({seed, word_of("rounds")});
     std::map<std::size_t, std::size_t> place_of;
@@ -309,10 +314,12 @@ void expect_one_outcome(Seeds seeds, bool news_travel) {
     const auto train = [&](std::size_t peer, std::uint64_t first) -> Task<> {
       ChangingRounds& rounds = places.join(place_of[peer], peer);
       const auto turns = plan::grid_turns(place_of[peer], kPlaces, group);
+      std::vector<float> lost(codec == collective::Codec::kNone ? 0 : 2 * kOfARound);
       for (std::uint64_t number = first; number < kRounds && !is_lost[peer]; ++number) {
         begun = std::max(begun, number);
         for (std::size_t slot = 0; slot < 2; ++slot) {
-          auto averaging = average(rounds, number, static_cast<float>(peer + 10 * slot), slot);
+          const std::span<float> own_lost = std::span(lost).subspan(slot * lost.size() / 2, lost.size() / 2);
+          auto averaging = average(rounds, number, static_cast<float>(peer + 10 * slot), slot, own_lost);
           const std::optional<float> mean = co_await std::move(averaging);
           if (is_lost[peer]) co_return;
           EXPECT_TRUE(mean) << "seed " << seed << ", peer " << peer << ", round " << number;
@@ -383,6 +390,10 @@ TEST(ChangingRoundsTest, WhateverHappensARoundHasOneOutcome) { expect_one_outcom
 
 // Some hear of it just when they have finished a round, and others are still in it.
 TEST(ChangingRoundsTest, WhoeverHearsOfItWhenARoundHasOneOutcome) { expect_one_outcome(seeds_of(200), true); }
+
+TEST(ChangingRoundsTest, WithALossyCodecARoundHasOneOutcome) {
+  expect_one_outcome(seeds_of(40), true, collective::Codec::kInt8);
+}
 
 // Mixes a value after so many steps; false if that failed, and the value is as it was.
 Task<bool> mix(ChangingRounds& rounds, const plan::Topology& topology, std::uint64_t step, float& value,

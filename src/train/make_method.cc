@@ -137,13 +137,17 @@ bool can_change(const config::Settings& settings) {
   const std::string method = method_name(settings.sync);
   if (method == "none") return true;
   if (method == "gossip") return settings.sync.codec == "none";
-  return settings.sync.codec != "int8" && !settings.sync.average_moments;
+  // Parameters travel where peers come and go (see LocalRounds), for which that is too coarse; gradients always do.
+  const bool is_too_coarse = settings.sync.codec == "int8" && method != "allreduce";
+  return !is_too_coarse && !settings.sync.average_moments;
 }
 
 void check_method(const config::Settings& settings, const Place& place) {
   if (place.changing && !can_change(settings)) {
     throw InputError(
-        "peers that come and go are not for sync.average_moments, sync.codec \"int8\", or gossip with any sync.codec");
+        "peers that come and go are not for sync.average_moments, sync.codec \"int8\" without allreduce, or gossip "
+        "with "
+        "any sync.codec");
   }
   if (method_name(settings.sync) == "gossip") topology_of(settings.sync, place);  // throws if they cannot have it
 }
