@@ -19,6 +19,7 @@
 #include "net/tcp/route.h"
 #include "net/tcp/tcp_transport.h"
 #include "swarm/peer.h"
+#include "train/own_key.h"
 #include "train/peer_work.h"
 #include "train/run_directory.h"
 #include "wire/handshake.h"
@@ -139,7 +140,8 @@ void join(const JoinOptions& options) {
   const auto transport = net::make_tcp_transport(world.clock());
   net::HostOptions host_options{.name = options.name, .encrypt = options.encrypt};
   host_options.shaping = options.shaping;
-  net::Host host(world.clock(), *transport, net::Identity::generate(), host_options);
+  const OwnKey key((options.cache.empty() ? user_cache() : options.cache) / "keys", options.name);
+  net::Host host(world.clock(), *transport, key.identity(), host_options);
   host.listen(listening_address(options.ticket), [](const net::Guest&) {});
 
   swarm::PeerOptions peer{.ticket = options.ticket,
