@@ -1302,12 +1302,12 @@ class DashboardTest(SwarmProcessTest):
         events = lambda: [(event["event"], event["text"]) for event in self.state(url)["events"]]
         self.wait_until(lambda: ("checkpoint", f"at step {held}") in events(), "a checkpoint")
         self.assertTrue(self.checkpoints())
+        self.wait_until(lambda: any("checkpoint at step" in line for line in self.state(url)["peers"][0]["log"]), "its log")
         self.assertEqual(self.state(url)["run"]["phase"], "paused")
         self.assertEqual(self.state(url)["run"]["step"], held)
         self.assertEqual(self.ask(url, "/api/resume", "POST", token)[0], 202)
         self.wait_until(lambda: self.state(url)["run"]["step"] > held + 3, "steps after the pause")
         self.assertEqual([event for event, _ in events()], ["began", "paused", "checkpoint", "resumed"])
-        self.wait_until(lambda: any("checkpoint at step" in line for line in self.state(url)["peers"][0]["log"]), "its log")
         self.assertLessEqual({"backward", "wait"}, {kind for kind, _, _ in self.state(url)["spans"]["peer-0"]})
         self.assertEqual(self.ask(url, "/api/checkpoint", "POST", token)[0], 202)
         self.wait_until(lambda: [event for event, _ in events()].count("checkpoint") == 2, "another checkpoint")
@@ -1482,7 +1482,9 @@ class PlanTest(SwarmProcessTest):
         plan = json.loads(self.plan("--json", peers=self.PEERS_FILE).stdout)
         names = sorted(stage["peer"] for cluster in plan["clusters"] for stage in cluster)
         self.assertEqual(names, ["lab-0", "lab-1", "lab-2", "laptop"])
-        self.assertEqual(len(plan["options"]), len({(o["method"], o["schedule"]) for o in plan["options"]}))
+        choices = {(o["method"], o["schedule"], o["clusters"]) for o in plan["options"]}
+        self.assertEqual(len(plan["options"]), len(choices))
+        self.assertEqual({o["clusters"] for o in plan["options"]}, {2, 3, 4})  # it has three layers
         self.assertTrue(all("why_not" in option for option in plan["options"][1:]))
         self.assertGreater(plan["predicted_step_seconds"], 0)
 
