@@ -181,7 +181,8 @@ def real(bench, rivals=2):
             return at_goal(lines)[0], plan_of(summary)
 
         took, chosen = run(steps, {})
-        tried = [(seconds, other, run(steps, other)[0]) for seconds, steps, other in others[:rivals]
+        as_virtual = [] if chosen == plan else [(own, steps, plan)]
+        tried = [(seconds, other, run(steps, other)[0]) for seconds, steps, other in [*as_virtual, *others][:rivals]
                  if math.isfinite(seconds)]
         best = min([took, *(seconds for _, _, seconds in tried)])
         found = [name, name_of(chosen), f"{took:.1f}", f"{own:.1f}" if chosen == plan else name_of(plan),

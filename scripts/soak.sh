@@ -27,9 +27,9 @@ soak() {
 ) &
 first=$!
 (
-  soak 20 swarm_test 'ReturnTest.WhateverHappensEverybodyComesToAnEnd'
-  soak 6 sync_test 'ChangingRoundsTest.WhateverHappensARoundHasOneOutcome'
-  soak 6 sync_test 'ChangingRoundsTest.WhoeverHearsOfItWhenARoundHasOneOutcome'
+  soak 19 swarm_test 'ReturnTest.WhateverHappensEverybodyComesToAnEnd'
+  soak 3 sync_test 'ChangingRoundsTest.WhateverHappensARoundHasOneOutcome'
+  soak 4 sync_test 'ChangingRoundsTest.WhoeverHearsOfItWhenARoundHasOneOutcome'
   soak 5 sync_test 'ChangingRoundsTest.WhateverHappensMixesGoOn'
 ) &
 second=$!

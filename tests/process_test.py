@@ -987,7 +987,7 @@ class PipelineTest(SwarmProcessTest):
 
     def test_a_lost_stage_ends_the_run_with_its_name(self):
         for signal_number in (signal.SIGKILL, signal.SIGSTOP):
-            swarm = self.start_swarm("swarm.peers=3", "swarm.clusters=1", "train.steps=100000", "peer.0.step_time=20ms",
+            swarm = self.start_swarm("swarm.peers=3", "swarm.clusters=[3]", "train.steps=100000", "peer.0.step_time=20ms",
                                      "train.checkpoint_every=5")
             self.wait_for_step(7)
             pids = self.children(swarm.pid)
@@ -1008,7 +1008,7 @@ class PipelineTest(SwarmProcessTest):
             with self.subTest(method=method, schedule=schedule):
                 shutil.rmtree(self.folder / "run", ignore_errors=True)
                 coordinator, ticket = self.coordinate(
-                    "swarm.peers=4", "swarm.clusters=2", "train.steps=100000", f"sync.method={method}",
+                    "swarm.peers=4", "swarm.clusters=[2, 2]", "train.steps=100000", f"sync.method={method}",
                     f"pipeline.schedule={schedule}", "sync.interval=4", "sync.warmup_steps=4", "train.eval_every=0",
                     "train.checkpoint_every=0")
                 peers = {name: self.join(ticket, name, "--speed", "0.3")
@@ -1039,7 +1039,7 @@ class PipelineTest(SwarmProcessTest):
     def test_a_lone_cluster_goes_back_to_the_copies_that_its_stages_have_of_each_other(self):
         for schedule in ("1f1b", "async"):
             with self.subTest(schedule=schedule):
-                settings = ("swarm.peers=3", "swarm.clusters=1", "train.steps=80", "swarm.buddy_every=5",
+                settings = ("swarm.peers=3", "swarm.clusters=[3]", "train.steps=80", "swarm.buddy_every=5",
                             "pipeline.stages=[[0, 3], [3, 6], [6, 8]]",
                             f"pipeline.schedule={schedule}", "train.eval_every=40", "train.checkpoint_every=0")
                 for run in ("whole", "run"):
@@ -1073,7 +1073,7 @@ class PipelineTest(SwarmProcessTest):
                     self.assertEqual(self.result_lines("run"), self.result_lines("whole"))
 
     def test_one_of_a_cluster_stands_in_where_nobody_comes(self):
-        coordinator, ticket = self.coordinate("swarm.peers=4", "swarm.clusters=2", "train.steps=100000",
+        coordinator, ticket = self.coordinate("swarm.peers=4", "swarm.clusters=[2, 2]", "train.steps=100000",
                                               "sync.method=diloco", "sync.interval=4", "sync.warmup_steps=4",
                                               "train.eval_every=0", "train.checkpoint_every=0")
         peers = {name: self.join(ticket, name, "--speed", "0.2") for name in ("attic", "barn", "cellar", "den")}
@@ -1092,7 +1092,7 @@ class PipelineTest(SwarmProcessTest):
         self.assertEqual(self.checkpoints(), [f"step-{len(samples)}"])
 
     def test_a_cluster_of_which_nobody_is_left_is_made_up_of_others(self):
-        coordinator, ticket = self.coordinate("swarm.peers=4", "swarm.clusters=2", "train.steps=100000",
+        coordinator, ticket = self.coordinate("swarm.peers=4", "swarm.clusters=[2, 2]", "train.steps=100000",
                                               "sync.method=diloco", "sync.interval=4", "sync.warmup_steps=4",
                                               "train.eval_every=0", "train.checkpoint_every=0")
         peers = {name: self.join(ticket, name, "--speed", "0.2") for name in ("attic", "barn", "cellar", "den")}
@@ -1110,7 +1110,7 @@ class PipelineTest(SwarmProcessTest):
         self.assertEqual(self.kinds("lost"), ["attic", "barn"])
 
     def test_a_stage_that_waits_in_vain_ends_with_the_others(self):
-        swarm = self.start_swarm("swarm.peers=4", "swarm.clusters=2", "train.steps=150", "sync.method=allreduce",
+        swarm = self.start_swarm("swarm.peers=4", "swarm.clusters=[2, 2]", "train.steps=150", "sync.method=allreduce",
                                  "peer.0.step_time=20ms", "train.checkpoint_every=0")
         self.wait_for_step(7)
         pids = self.children(swarm.pid)

@@ -176,6 +176,11 @@ std::vector<std::string> table_of(const std::vector<std::vector<std::string>>& r
   return lines;
 }
 
+Json array_at(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_array() ? *found : Json::array();
+}
+
 std::string sentence_of(const Json& event) {
   return fmt::format("{:>9}  {:<10} {} {}", duration(number_at(event, "seconds").value_or(0)), text_at(event, "event"),
                      text_at(event, "peer"), text_at(event, "text"));
@@ -250,7 +255,7 @@ std::vector<std::string> lines_of(const Json& brief, std::size_t columns, std::s
   }
   for (std::string& line : table_of(rows)) lines.push_back(std::move(line));
   lines.emplace_back();
-  const Json events = brief.value("events", Json::array());
+  const Json events = array_at(brief, "events");
   const std::size_t first = events.size() - std::min(events.size(), events_shown);
   for (std::size_t i = first; i < events.size(); ++i) lines.push_back(sentence_of(events[i]));
   fit(lines, columns, most_lines);
@@ -270,7 +275,7 @@ std::vector<std::string> lines_of_peer(const Json& brief, const std::string& nam
     const std::string why = text_at(*found, "why");
     lines.push_back(fmt::format("{}  {}{}{}", clean(name), text_at(*found, "state"), why.empty() ? "" : ": ", why));
     for (std::string& line : table_of(facts_of(*found))) lines.push_back("  " + std::move(line));
-    const Json log = found->value("log", Json::array());
+    const Json log = array_at(*found, "log");
     lines.emplace_back();
     const std::size_t room = most_lines - std::min(most_lines, lines.size());
     for (std::size_t i = log.size() - std::min(log.size(), room); i < log.size(); ++i) {

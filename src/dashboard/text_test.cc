@@ -113,6 +113,7 @@ TEST(TextTest, TerminalsObeyNobodyElse) {
 
 TEST(TextTest, DamagedInputIsNoError) {
   for (const char* text : {"{}", "[]", "null", R"({"run":{"step":"x"},"peers":[{"layers":["a","b"]}],"events":[{}]})",
+                           R"({"peers":[{"name":"","log":"x"}],"events":"x"})",
                            R"({"plan":{"measured_step_seconds":1e300},"series":{"rows":[[1]],"columns":["loss"]}})"}) {
     EXPECT_NO_THROW(lines_of(Json::parse(text), 80, 24)) << text;
     EXPECT_NO_THROW(lines_of_peer(Json::parse(text), "", 80, 24)) << text;

@@ -208,20 +208,22 @@ void View::carried(double seconds, const std::string& from, const std::string& t
   if (const auto link = links.find({from, to}); link != links.end()) {
     link->second.rate.add(seconds, sum);
     if (link->second.is_planned) return;
-    unplanned_[{from, to}] = sum;
+    unplanned_[{from, to}] = {seconds, sum};
     if (is_quiet(*link)) links.erase(link);
     return;
   }
   if (unplanned_.size() >= kMostUnplanned) unplanned_.clear();
-  std::uint64_t& before = unplanned_.try_emplace({from, to}, sum).first->second;
-  before = std::min(before, sum);  // it may have begun anew
+  auto& [since, before] = unplanned_.try_emplace({from, to}, seconds, sum).first->second;
+  if (sum < before || (seconds > since + kNothingNew && sum - before < kWorthShowing)) {
+    since = seconds, before = sum;  // it has begun anew, or carries next to nothing
+  }
   if (sum - before < kWorthShowing) return;
   if (links.size() >= kMostLinks) std::erase_if(links, is_quiet);
   if (links.size() >= kMostLinks) return;
   LinkView& link = links[{from, to}] = {.kind = "ring", .is_planned = false};
-  link.rate.add(seconds - kRateSeconds, before);
+  link.rate.add(std::min(since, seconds - kRateSeconds), before);
   link.rate.add(seconds, sum);
-  before = sum;
+  since = seconds, before = sum;
 }
 
 void View::observed(const std::string& from, const std::string& to, double bandwidth, double latency) {

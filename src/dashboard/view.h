@@ -153,7 +153,8 @@ class View {
   void forget_old_spans(double seconds);
 
   std::map<std::string, PeerView> peers_;
-  std::map<Links::key_type, std::uint64_t> unplanned_;  // what links that no plan has had carried when last looked at
+  // What links that no plan has had carried, and when, before which nothing is shown.
+  std::map<Links::key_type, std::pair<double, std::uint64_t>> unplanned_;
   Series series_;
   Spans spans_;
   std::map<std::string, observe::Thinning> thinning_;

@@ -59,7 +59,7 @@ TEST_F(ViewTest, LinksThatNoPlanHasComeAndGoWithWhatTheyCarry) {
   EXPECT_TRUE(view_.links.empty());
   view_.carried(100, "attic", "cellar", sum += 200'000);
   EXPECT_EQ(shown(100), 1);
-  EXPECT_GT(state_of(view_, 100)["links"][0]["rate"], 100'000);
+  EXPECT_GT(state_of(view_, 100)["links"][0]["rate"], 50'000);
   view_.carried(101, "attic", "cellar", sum += 10);
   EXPECT_EQ(shown(101), 1);  // it does carry something
   view_.carried(102, "attic", "cellar", sum);

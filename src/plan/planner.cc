@@ -465,7 +465,7 @@ std::string why_not(const Option& option, const Option& best) {
   const Prediction &own = option.prediction, &chosen = best.prediction;
   const double slower = best.value() / option.value() - 1;
   const double speed = chosen.samples_per_second / own.samples_per_second;
-  if (option.value() > best.value()) return fmt::format("not better by more than {:.0f}%", 100 * (kClearly - 1));
+  if (option.value() > best.value()) return fmt::format("only {:.0f}% better", -100 * slower);
   if (slower < 0.005) return "no better";
   const std::string by = fmt::format("{:.0f}% slower: ", 100 * slower);
   if (best.worth / option.worth > speed) {

@@ -213,7 +213,7 @@ TEST(PlannerTest, TheReasonIsWhatMattersMost) {
   EXPECT_EQ(why_not(option(50, 1, 0.1), best), "100% slower: 50.0 samples/s, not 100.0");
   EXPECT_EQ(why_not(option(80, 0.5, 0.5), best), "150% slower: a sample is worth 0.50, not 1.00");
   EXPECT_EQ(why_not(option(100, 1, 0.5), best), "no better");
-  EXPECT_EQ(why_not(option(101, 1, 0.5), best), "not better by more than 5%");
+  EXPECT_EQ(why_not(option(101, 1, 0.5), best), "only 1% better");
 }
 
 TEST(PlannerTest, RingsAvoidTheSlowestLink) {

@@ -116,6 +116,7 @@ struct Simulation::Peer {
   double busy = 0;
   bool is_new = false;  // has to begin with what others have
   bool is_gone = false;
+  bool is_counted = false;  // its rounds are
 };
 
 Simulation::Simulation(const config::Scenario& scenario, train::RunDirectory directory,
@@ -415,6 +416,7 @@ Task<> Simulation::train(Peer& peer) {
     ended.entropy_floor = peer.trainee->data().entropy_floor(peer.trainee->evaluated_samples());
   }
   repeated_ += peer.wiring->rounds_repeated();
+  peer.is_counted = true;
   record_->ended(peer.name, ended);
 }
 
@@ -548,8 +550,10 @@ void Simulation::lose(std::size_t rank, Duration absence) {
   attendance_->leave(rank);
   cables_->cut(rank);
   if (peer) {
-    repeated_ += peer->wiring->rounds_repeated();
-    failed_of_lost_ += static_cast<std::int64_t>(peer->member->method().rounds_failed());
+    if (!peer->is_counted) {
+      repeated_ += peer->wiring->rounds_repeated();
+      failed_of_lost_ += static_cast<std::int64_t>(peer->member->method().rounds_failed());
+    }
     peer->is_gone = true;
     peer->wiring->cancel(net::LinkError(net::Failure::kClosed, peer->name, "was lost"));
   }

@@ -349,7 +349,7 @@ Task<> live(std::shared_ptr<Life> life, Work& work) {
   auto resting = life->background.join();
   co_await std::move(resting);
   work.over();
-  if (life->displaced && (!failure || is_links_fault)) throw Displaced(*life->displaced, life->has_begun);
+  if (life->displaced && (!failure || is_links_fault)) throw Displaced(*life->displaced, life->has_reported());
   if (life->coordinator_lost) throw LinkError(*life->coordinator_lost);
   if (failure) std::rethrow_exception(failure);
 }

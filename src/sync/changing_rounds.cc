@@ -295,6 +295,12 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
       last.clear();
     }
 
+    // Whose channels are those of a round to come.
+    void forget_oldest() {
+      last.front()->cancel(LinkError(net::Failure::kCancelled, "", "others have gone on"));
+      last.erase(last.begin());
+    }
+
     // The next round makes another one.
     void let_go() { failure = std::make_shared<LinkError>(net::Failure::kClosed, "", "was for another round"); }
 
@@ -490,6 +496,7 @@ class ChangingRounds::Core : public std::enable_shared_from_this<Core> {
   void tell_if_changed(Which which) {
     Ring& ring = ring_of(which);
     if (ring.changes == ring.changes_before || !ring.passed) return;
+    if (options_.topology && ring.last.size() >= kRoundsApart / 2) ring.forget_oldest();
     ring.last_number = which.number;
     tell_of(ring, *ring.passed);
   }

@@ -172,8 +172,9 @@ void join(const JoinOptions& options) {
       displaced = world.clock().now();
       spdlog::warn("this peer's part is over for now ({}); joining again", error.what());
       world.run(world.clock().sleep_for(kTryAgain));
-    } catch (const swarm::NotMet&) {
+    } catch (const swarm::NotMet& error) {
       if (!displaced || world.clock().now() >= *displaced + options.patience) throw;
+      spdlog::info("{}; trying again", error.what());
       --lives;
       world.run(world.clock().sleep_for(kTryAgain));
     }

@@ -13,7 +13,8 @@ struct OwnKeyTest : ::testing::Test {
   OwnKeyTest() { std::filesystem::remove_all(folder_); }
   ~OwnKeyTest() override { std::filesystem::remove_all(folder_); }
 
-  const std::filesystem::path folder_ = std::filesystem::path(::testing::TempDir()) / "rookery-own-key-test";
+  const std::filesystem::path folder_ =
+      std::filesystem::path(::testing::TempDir()) / ::testing::UnitTest::GetInstance()->current_test_info()->name();
 };
 
 TEST_F(OwnKeyTest, WhoBeginsAnewHasTheSameKeyAndTwoAtOnceDoNot) {

@@ -42,6 +42,9 @@ struct Life {
   // What came after a step that the coordinator knows, until there is nothing left; not faster than it is heard.
   Task<> say_again(std::uint64_t known);
 
+  // Whether it has done a step.
+  bool has_reported() const { return forgotten > 0 || !recent.empty(); }
+
   // This peer's cluster goes back to a step: what was said of later ones is not true any more.
   void forget_after(std::uint64_t step);
 
