@@ -50,12 +50,18 @@ def own_memory(bench):
     return max(peer["own_memory_bytes"] for peer in summary["peers"])
 
 
+def step_here(bench):
+    """Seconds that a step of the whole model takes on this computer."""
+    model = {key: value for key, value in MODEL.items() if not key.startswith("simulate.")}
+    return bench.run(1, {**model, "train.steps": 100, "train.eval_every": 0})[0]["measured_step_seconds"]
+
+
 def processes(bench, swarm):
-    """Settings of a real swarm on this computer that is like one of the virtual world."""
+    """Settings of a real swarm on this computer that is like one of the virtual world: peers so much slower than it."""
     bandwidth, latency = LINKS[swarm[0]["network"]]
     settings = {"swarm.peers": len(swarm), "network.bandwidth": bandwidth, "network.latency": latency}
     for i, peer in enumerate(swarm):
-        settings[f"peer.{i}.step_time"] = f"{200 / peer['speed']:g}ms"
+        settings[f"peer.{i}.speed"] = round(peer["speed"] * step_here(bench) / 0.2, 4)
         if "jitter" in peer:
             settings[f"peer.{i}.jitter"] = peer["jitter"]
         if "memory" in peer:  # besides the program, and what links and fragmentation take (train/arrange.cc)
@@ -167,7 +173,7 @@ def near(bench):
     table(bench, near_choices)
 
 
-def real(bench, rivals=2):
+def real(bench, rivals=1):
     """What the planner chooses for real swarms of processes, and the best near choices in virtual time"""
     def row(name):
         swarm = SWARMS[name]
